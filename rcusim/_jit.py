@@ -1,0 +1,118 @@
+"""The one module that knows numba: flat integer arrays and functions over them at two speeds.
+
+A *kernel* is a plain function over flat, list-compatible, one-dimensional integer arrays. With numba
+it is compiled; without it, or with ``RCUSIM_JIT=0``, the same text runs as Python on lists. There is
+no second implementation.
+
+numba's own cache does not notice that a callee or a constant in another file has changed. The cache
+therefore lives in a folder named after a hash of all source files that hold kernels: a changed text is
+another folder, and a read-only installation works.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+import numpy as np
+
+F = TypeVar("F", bound=Callable[..., object])
+
+KERNEL_FILES = ("_jit.py", "machine/pages.py", "slab/kernel.py", "oracles/ledger.py")
+"""Every file that holds a kernel; a test compares this list with the uses of :func:`kernel`."""
+
+
+class IntArray(Protocol):
+    """What a kernel needs of an array: an integer ``ndarray`` or a list of ``int``."""
+
+    def __len__(self) -> int:
+        """Return the number of elements."""
+        ...
+
+    def __getitem__(self, index: int, /) -> int:
+        """Return one element."""
+        ...
+
+    def __setitem__(self, index: int, value: int, /) -> None:
+        """Set one element."""
+        ...
+
+
+def _source_digest() -> str:
+    digest = hashlib.sha256()
+    package = Path(__file__).parent
+    for name in KERNEL_FILES:
+        path = package / name
+        if path.exists():
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _cache_folder() -> Path:
+    """Return the folder for compiled kernels of exactly these sources."""
+    base = os.environ.get("RCUSIM_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME")
+    root = Path(base) if base else Path.home() / ".cache"
+    python = f"cp{sys.version_info.major}{sys.version_info.minor}"
+    return root / "rcusim" / f"{python}-{_source_digest()}"
+
+
+def _compiler() -> Callable[[F], F] | None:
+    """Return numba's decorator, or None where kernels stay Python."""
+    if os.environ.get("RCUSIM_JIT", "1") == "0":
+        return None
+    try:
+        import numba  # noqa: PLC0415 - the only use, and optional
+    except ImportError:
+        return None
+    if not os.environ.get("NUMBA_CACHE_DIR"):
+        numba.config.CACHE_DIR = str(_cache_folder())
+    compiler: Callable[[F], F] = numba.njit(cache=True)
+    return compiler
+
+
+_COMPILE = _compiler()
+
+COMPILED = _COMPILE is not None
+"""Whether kernels run compiled in this process."""
+
+
+def kernel(function: F) -> F:
+    """Mark a module-level function over flat integer arrays as a kernel and compile it if possible."""
+    return function if _COMPILE is None else _COMPILE(function)
+
+
+def integers(length: int, *, bits: int = 64, fill: int = 0) -> IntArray:
+    """Return a new flat array of `length` integers.
+
+    Parameters
+    ----------
+    length : int
+        Number of elements.
+    bits : {16, 32, 64}
+        Width of an element when compiled; interpreted arrays are lists and do not wrap.
+    fill : int
+        Value of every element.
+    """
+    if not COMPILED:
+        return [fill] * length
+    dtype = {16: np.int16, 32: np.int32, 64: np.int64}[bits]
+    # zeros, not full: untouched pages of a large array cost the host nothing
+    array = np.zeros(length, dtype) if fill == 0 else np.full(length, fill, dtype)
+    return array  # type: ignore[return-value] # ndarray indexing is typed wider than IntArray
+
+
+def grown(array: IntArray, length: int, fill: int = 0) -> IntArray:
+    """Return `array` with at least `length` elements, the new ones set to `fill`."""
+    have = len(array)
+    if have >= length:
+        return array
+    if isinstance(array, list):
+        return array + [fill] * (length - have)
+    assert isinstance(array, np.ndarray)
+    larger = np.zeros(length, array.dtype) if fill == 0 else np.full(length, fill, array.dtype)
+    larger[:have] = array
+    return larger

@@ -1,0 +1,137 @@
+"""What rooms promise each other: protocols between floors, and the lock that they all know."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import attrs
+
+from rcusim._jit import IntArray
+
+
+@attrs.define(eq=False, kw_only=True)
+class Hold:
+    """A lock as a serial resource: who comes while it is held waits.
+
+    Parameters
+    ----------
+    name : str
+        The kernel's name of the lock, for reports.
+
+    Attributes
+    ----------
+    free_at_ns : int
+        When the last holder lets go.
+    wait_ns : int
+        Time spent waiting for it, of all.
+    """
+
+    name: str
+    free_at_ns: int = 0
+    wait_ns: int = 0
+
+    def acquire(self, now_ns: int, hold_ns: int) -> int:
+        """Hold the lock for `hold_ns` as early as possible; return how long that had to wait."""
+        start_ns = max(now_ns, self.free_at_ns)
+        self.free_at_ns = start_ns + hold_ns
+        self.wait_ns += start_ns - now_ns
+        return start_ns - now_ns
+
+
+class Callbacks(Protocol):
+    """A run of callbacks on a segmented callback list: one ``rcu_work`` or many ``kfree_rcu`` objects.
+
+    After :meth:`invoke`, `held` names the locks that were held, with ns; the caller empties it.
+    """
+
+    held: list[tuple[Hold, int]]
+
+    @property
+    def count(self) -> int:
+        """Number of callbacks not yet invoked, at least 1 while on a list."""
+        ...
+
+    def ready(self) -> None:
+        """Note that the grace period is over: the callbacks have been moved to the DONE segment."""
+        ...
+
+    def invoke(self, cpu: int, limit: int, budget_ns: int) -> tuple[int, int]:
+        """Invoke callbacks from the front of the run.
+
+        Parameters
+        ----------
+        cpu : int
+            The CPU that invokes.
+        limit : int
+            At most this many callbacks, at least 1.
+        budget_ns : int
+            Stop at the first multiple of 32 callbacks at which this much time is used up; 0 means
+            no limit (``rcu_do_batch``, the time check).
+
+        Returns
+        -------
+        invoked : int
+            How many were invoked; 1 at least.
+        price_ns : int
+            What they cost.
+        """
+        ...
+
+
+class Allocator(Protocol):
+    """A slab allocator for the objects of a run.
+
+    After each operation `price_ns` is what it cost the calling CPU and `held` names the locks it held,
+    with ns; both speak of the last operation only.
+    """
+
+    price_ns: int
+    held: list[tuple[Hold, int]]
+
+    def cache_of(self, size_bytes: int) -> int:
+        """Return the index of the kmalloc cache that serves a request of `size_bytes`."""
+        ...
+
+    def object_bytes(self, cache: int) -> int:
+        """Return the class size of a cache: what one object occupies."""
+        ...
+
+    def cache_of_object(self, address: int) -> int:
+        """Return the index of the cache that an object belongs to."""
+        ...
+
+    def allocate(self, cpu: int, cache: int, n: int, out: IntArray, first: int) -> int:
+        """Allocate up to `n` objects with GFP_KERNEL into ``out[first:]``; return how many were had."""
+        ...
+
+    def release(self, cpu: int, addresses: IntArray, first: int, n: int, step: int) -> None:
+        """Free `n` objects one by one: ``addresses[first]``, ``addresses[first + step]``, ..."""
+        ...
+
+    def release_bulk(self, cpu: int, addresses: IntArray, first: int, n: int) -> None:
+        """Free ``addresses[first : first + n]`` with one ``kfree_bulk()``."""
+        ...
+
+    def reap(self, cpu: int, now_ns: int) -> None:
+        """Do the periodic work of a CPU (SLAB's ``cache_reap``); allocators without one do nothing."""
+        ...
+
+    def handed_out_objects(self, cache: int) -> int:
+        """Return the objects of a cache that are out, from the counters of slabs and arrays."""
+        ...
+
+    def handed_out_bytes(self) -> int:
+        """Return the bytes, at class size, of all objects that are out, from the same counters."""
+        ...
+
+    def recount_objects(self, cache: int) -> int:
+        """Return the same by walking every slab and array: slow and independent."""
+        ...
+
+    def pages(self) -> int:
+        """Return the pages that slabs hold at this instant."""
+        ...
+
+    def recount_pages(self) -> int:
+        """Return the same by walking every slab list: slow and independent."""
+        ...

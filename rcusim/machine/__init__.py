@@ -1,0 +1,1 @@
+"""The machine: CPUs that schedule CPU time, ticks, softirqs, kworkers, pages, prices."""

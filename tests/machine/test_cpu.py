@@ -1,0 +1,183 @@
+from __future__ import annotations
+
+import pytest
+
+from rcusim.abc import Hold
+from rcusim.engine.steps import Timer
+from tests.machine.rig import JIFFY_NS, Rig
+
+
+@pytest.mark.parametrize("inline", [True, False])
+async def test_a_thread_from_idle_pays_wake_up_and_switch_then_its_steps(inline: bool) -> None:
+    rig = Rig(inline=inline)
+    rig.thread("a", [100, 50, 10])
+    assert await rig.run(100_000) == [(2_500, "a"), (2_600, "a"), (2_650, "a")]
+    spent = rig.scheduler.cpus[0].spent_ns
+    assert spent == {"idle": 500 + 100_000 - 2_660, "switch": 2_000, "a": 160}
+    assert rig.rcu.log == ["idle 0", "busy 0", "switch 0", "switch 0", "idle 0"]
+
+
+async def test_a_slow_cpu_pays_more_for_the_same_step() -> None:
+    rig = Rig(cpus=2, slowdown=(1000, 2500))
+    rig.thread("fast", [1000, 1])
+    rig.thread("slow", [1000, 1], cpu=1)
+    log = await rig.run(100_000)
+    assert log == [(2_500, "fast"), (3_500, "fast"), (5_500, "slow"), (8_000, "slow")]
+
+
+async def test_a_nice_0_thread_that_wakes_preempts_a_nice_19_one_at_once() -> None:
+    rig = Rig()
+    rig.thread("low", [1_000_000, 10], nice=19)
+    high = rig.thread("high", [300, 20], asleep=True)
+    rig.at(100_000, high.wake)
+    assert await rig.run(2_000_000) == [
+        (2_500, "low"),
+        (102_000, "high"),
+        (102_300, "high"),
+        (2_500 + 1_000_000 + 2_000 + 320 + 2_000, "low"),
+    ]
+
+
+async def test_without_preemption_it_waits_for_the_end_of_the_step() -> None:
+    rig = Rig(preempt="none")
+    rig.thread("low", [1_000_000, 10], nice=19)
+    high = rig.thread("high", [300, 20], asleep=True)
+    rig.at(100_000, high.wake)
+    log = await rig.run(2_000_000)
+    assert log == [(2_500, "low"), (1_004_500, "high"), (1_004_800, "high"), (1_006_820, "low")]
+
+
+async def test_a_step_that_may_not_be_left_is_not_left() -> None:
+    rig = Rig()
+    low = rig.thread("low", [1_000_000, 10], nice=19)
+    low.preempt_off = True
+    high = rig.thread("high", [300, 20], asleep=True)
+    rig.at(100_000, high.wake)
+    log = await rig.run(2_000_000)
+    assert log[1] == (1_004_500, "high")
+
+
+async def test_cond_resched_is_reported_only_without_preemption() -> None:
+    rig = Rig(preempt="voluntary")
+    rig.thread("a", [100, 100, 100])
+    await rig.run(100_000)
+    assert rig.rcu.log.count("cond_resched 0") == 2
+
+
+async def test_a_tick_steals_time_and_comes_each_jiffy() -> None:
+    rig = Rig()
+    rig.thread("a", [5_000_000, 5_000_000, 1])
+    log = await rig.run(20_000_000)
+    # ticks at 4 and 8 ms, 1 us each
+    assert log == [(2_500, "a"), (5_003_500, "a"), (10_004_500, "a")]
+    assert rig.scheduler.cpus[0].spent_ns["irq"] == 2_000
+
+
+async def test_equal_threads_share_by_slices_of_the_latency() -> None:
+    rig = Rig()
+    rig.thread("a", [1_000_000] * 30)
+    rig.thread("b", [1_000_000] * 30)
+    await rig.run(40_000_000)
+    spent = rig.scheduler.cpus[0].spent_ns
+    assert abs(spent["a"] - spent["b"]) <= 8_000_000
+    assert spent["a"] + spent["b"] > 39_000_000
+
+
+async def test_nice_19_keeps_its_share_beside_nice_0() -> None:
+    rig = Rig()
+    rig.thread("low", [100_000] * 100_000, nice=19)
+    rig.thread("high", [100_000] * 100_000)
+    await rig.run(4_000_000_000)
+    spent = rig.scheduler.cpus[0].spent_ns
+    assert 0.010 < spent["low"] / (spent["low"] + spent["high"]) < 0.025  # 15 / (15 + 1024) = 1.4 %
+
+
+async def test_an_unpinned_thread_goes_to_an_idle_cpu() -> None:
+    rig = Rig(cpus=3)
+    rig.thread("a", [1_000_000, 1])
+    mover = rig.thread("m", [100, 1], asleep=True, pinned=False)
+    rig.at(50_000, mover.wake)
+    log = await rig.run(1_000_000)
+    assert (mover.cpu, log[1]) == (1, (52_500, "m"))
+
+
+async def test_with_no_cpu_idle_it_goes_to_the_lighter_of_home_and_waker() -> None:
+    rig = Rig(cpus=2)
+    rig.thread("light", [1_000_000, 1], cpu=0, nice=19)
+    rig.thread("heavy", [1_000_000, 1], cpu=1)
+    mover = rig.thread("m", [100, 1], cpu=1, asleep=True, pinned=False)
+    rig.at(50_000, mover.wake)  # woken from CPU 0
+    await rig.run(900_000)
+    assert mover.cpu == 0
+
+
+async def test_softirqs_run_at_the_end_of_the_tick_on_top_of_the_thread() -> None:
+    rig = Rig()
+    rig.thread("a", [5_000_000, 1])
+    softirq = rig.raised[0]
+    timer = Timer(name="x", armed=rig.armed, fire=softirq.wake)
+    softirq.script = [700, 10]
+    rig.at(3_000_000, lambda: timer.arm(0, 1))
+    log = await rig.run(20_000_000)
+    # armed in jiffy 0 for one whole jiffy: fires at the tick that begins jiffy 2, at 8 ms... of an idle CPU
+    assert log[0] == (2_500, "a")
+    assert (8_001_100, "softirq0") in log
+    assert rig.scheduler.cpus[0].spent_ns["softirq"] == 100 + 710
+
+
+async def test_a_softirq_that_does_not_end_is_left_to_ksoftirqd() -> None:
+    rig = Rig()
+    rig.thread("a", [30_000_000, 1], nice=19)
+    softirq = rig.raised[0]
+    softirq.script = [10, -1] * 40
+    timer = Timer(name="x", armed=rig.armed, fire=lambda: (softirq.wake(), None)[1])
+    rig.at(1_000_000, lambda: timer.arm(0, 0))
+
+    def again() -> None:
+        softirq.wake()
+
+    for us in range(5_000, 5_040):
+        rig.at(us * 1_000, again)  # raised outside of interrupts: ksoftirqd runs it
+    await rig.run(40_000_000)
+    spent = rig.scheduler.cpus[0].spent_ns
+    assert spent["softirq"] > 0
+    assert "softirq qs 0" in rig.rcu.log
+
+
+@pytest.mark.parametrize(("delay", "fires_at_jiffy"), [(0, 1), (1, 2), (5, 6), (62, 63), (63, 64), (64, 72), (512, 576)])
+async def test_the_wheel_never_fires_early_and_is_coarse_when_far(delay: int, fires_at_jiffy: int) -> None:
+    rig = Rig()
+    fired: list[int] = []
+    timer = Timer(name="x", armed=rig.armed, fire=lambda: fired.append(rig.engine.now_ns))
+    rig.at(1_000_000, lambda: timer.arm(0, delay))
+    await rig.run(600 * JIFFY_NS)
+    assert [ns // JIFFY_NS for ns in fired] == [fires_at_jiffy]
+
+
+async def test_a_cancelled_or_moved_timer_fires_not_or_once() -> None:
+    rig = Rig()
+    fired: list[int] = []
+    timer = Timer(name="x", armed=rig.armed, fire=lambda: fired.append(rig.engine.now_ns // JIFFY_NS))
+    rig.at(1_000_000, lambda: timer.arm(0, 2))
+    rig.at(2_000_000, lambda: timer.arm(0, 5))
+    await rig.run(20 * JIFFY_NS)
+    assert fired == [6]
+
+
+async def test_an_idle_cpu_has_no_ticks() -> None:
+    rig = Rig(cpus=2)
+    rig.thread("a", [100_000_000, 1])
+    await rig.run(100_000_000)
+    assert "irq 1" not in rig.rcu.log
+
+
+async def test_a_wait_for_a_lock_is_paid() -> None:
+    rig = Rig(cpus=2)
+    lock = Hold(name="list_lock")
+    a = rig.thread("a", [1_000, 1])
+    b = rig.thread("b", [1_000, 1], cpu=1)
+    a.held.append((lock, 600))
+    b.held.append((lock, 600))
+    log = await rig.run(100_000)
+    assert log == [(2_500, "a"), (2_500, "b"), (3_500, "a"), (4_100, "b")]
+    assert lock.wait_ns == 600
