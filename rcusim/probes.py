@@ -50,26 +50,19 @@ class Probes:
     freeing : (cpu, addresses, first, n, step, newest)
         `n` objects from index `first` in direction `step` are about to be freed; the newest of
         them was queued at stamp `newest` (see ``reclaim/chains.py``).
-    handed_to_gp : (objects)
-        That many objects began to wait for a grace period.
     gp_started, gp_ended : (gp_seq)
         A normal grace period began or ended; the value of ``rcu_state.gp_seq`` after the step.
     reader_locked, reader_unlocked : (reader name, cpu)
         An outermost read-side critical section began or ended.
-    block_missed : (cpu)
-        No page could be had for a block; the emergency list is in use.
-    workload_started, workload_ended : (name)
-        A workload thread began or ended its measured part.
+    block_missed : (cpu, objects)
+        No page could be had for a block: that many objects went on the emergency list.
     """
 
     allocated: Probe = _probe("allocated")
     queued: Probe = _probe("queued")
     freeing: Probe = _probe("freeing")
-    handed_to_gp: Probe = _probe("handed_to_gp")
     gp_started: Probe = _probe("gp_started")
     gp_ended: Probe = _probe("gp_ended")
     reader_locked: Probe = _probe("reader_locked")
     reader_unlocked: Probe = _probe("reader_unlocked")
     block_missed: Probe = _probe("block_missed")
-    workload_started: Probe = _probe("workload_started")
-    workload_ended: Probe = _probe("workload_ended")

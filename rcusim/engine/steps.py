@@ -73,6 +73,8 @@ class Machine:
         Locks that the last step held, with ns; emptied by whoever drives the machine.
     """
 
+    STEPS: ClassVar[tuple[str, ...]] = ()
+    """Names of the steps that have a price; the first is where a pass begins."""
     level: ClassVar[Level] = Level.TASK
 
     name: str = wiring()

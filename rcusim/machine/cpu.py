@@ -101,7 +101,7 @@ class CpuPrices:
 class TimerSoftirq(Machine):
     """``run_timer_softirq`` of a CPU: fires what has expired, one timer a step."""
 
-    STEPS = ("expire",)
+    STEPS: ClassVar[tuple[str, ...]] = ("expire",)
     level: ClassVar[Level] = Level.SOFTIRQ
 
     expired: list[tuple[Timer, int]] = wiring(factory=list)
@@ -119,7 +119,7 @@ class TimerSoftirq(Machine):
 class Ksoftirqd(Machine):
     """``ksoftirqd``: steps the pending softirqs of its CPU as an ordinary nice-0 thread."""
 
-    STEPS = ("pass_on",)
+    STEPS: ClassVar[tuple[str, ...]] = ("pass_on",)
 
     softirqs: list[Machine] = wiring()
     rcu: RcuHooks = wiring()
@@ -132,10 +132,11 @@ class Ksoftirqd(Machine):
                 price_ns += machine.step()
                 self.held.extend(machine.held)
                 machine.held.clear()
+                if machine.at == machine.STEPS[0]:  # its pass is over
+                    self.rcu.softirq_qs(self.cpu)
                 break
         if all(machine.asleep for machine in self.softirqs):
             self.sleep()
-        self.rcu.softirq_qs(self.cpu)
         return price_ns
 
 
@@ -597,6 +598,8 @@ class Scheduler:
     def _raise_softirq(self, machine: Machine) -> None:
         """Let a softirq run at the next interrupt's end; outside of interrupts wake ksoftirqd."""
         cpu = self.cpus[machine.cpu]
+        if machine is cpu.running_softirq:  # raised again by its own pass: that is a restart
+            cpu.running_softirq = None
         if cpu.phase not in {Phase.IRQ, Phase.SOFTIRQ}:
             assert cpu.ksoftirqd is not None
             cpu.ksoftirqd.machine.wake()

@@ -130,6 +130,11 @@ class PageAllocator:
         return int(self.words[FREE])
 
     @property
+    def refused(self) -> int:
+        """Requests that were refused."""
+        return int(self.words[FAILED])
+
+    @property
     def returned_pages(self) -> int:
         """Pages that were ever given back."""
         return int(self.words[RETURNED])

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from typing import ClassVar
 
 from rcusim.engine.steps import Machine, Timer, state, wiring
 
@@ -43,7 +44,7 @@ class Kworker(Machine):
     Its own price ``take`` is paid when it takes an item (``process_one_work``).
     """
 
-    STEPS = ("take",)
+    STEPS: ClassVar[tuple[str, ...]] = ("take",)
 
     queue: deque[WorkItem] = wiring(factory=deque)
     item: WorkItem | None = wiring(default=None)

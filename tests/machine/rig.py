@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import attrs
 
 from rcusim.engine.clock import Actor, Engine
@@ -63,7 +65,10 @@ class Script(Machine):
 
 @state
 class SoftirqScript(Script):
-    level = Level.SOFTIRQ
+    STEPS: ClassVar[tuple[str, ...]] = ("run",)
+    level: ClassVar[Level] = Level.SOFTIRQ
+
+    at: str = "run"
 
 
 @state

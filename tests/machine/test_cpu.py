@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from rcusim.abc import Hold
-from rcusim.engine.steps import Timer
-from tests.machine.rig import JIFFY_NS, Rig
+from rcusim.engine.steps import Timer, state
+from tests.machine.rig import JIFFY_NS, Rig, SoftirqScript
 
 
 @pytest.mark.parametrize("inline", [True, False])
@@ -125,23 +125,43 @@ async def test_softirqs_run_at_the_end_of_the_tick_on_top_of_the_thread() -> Non
     assert rig.scheduler.cpus[0].spent_ns["softirq"] == 100 + 710
 
 
-async def test_a_softirq_that_does_not_end_is_left_to_ksoftirqd() -> None:
+async def test_a_softirq_raised_outside_of_interrupts_is_left_to_ksoftirqd() -> None:
     rig = Rig()
     rig.thread("a", [30_000_000, 1], nice=19)
     softirq = rig.raised[0]
-    softirq.script = [10, -1] * 40
-    timer = Timer(name="x", armed=rig.armed, fire=lambda: (softirq.wake(), None)[1])
-    rig.at(1_000_000, lambda: timer.arm(0, 0))
-
-    def again() -> None:
-        softirq.wake()
-
-    for us in range(5_000, 5_040):
-        rig.at(us * 1_000, again)  # raised outside of interrupts: ksoftirqd runs it
-    await rig.run(40_000_000)
-    spent = rig.scheduler.cpus[0].spent_ns
-    assert spent["softirq"] > 0
+    softirq.script = [10, 10]
+    rig.at(1_000_000, softirq.wake)
+    log = await rig.run(3_000_000)
+    # wake-up preempts the nice-19 thread; a switch of 2 us, then a step each, 50 ns of ksoftirqd's own
+    assert log[1:] == [(1_002_000, "softirq0"), (1_002_060, "softirq0")]
+    assert rig.scheduler.cpus[0].spent_ns["softirq"] == 120
     assert "softirq qs 0" in rig.rcu.log
+
+
+async def test_a_softirq_that_raises_itself_again_is_restarted_ten_times_then_left_to_ksoftirqd() -> None:
+    rig = Rig()
+    rig.thread("a", [30_000_000, 1], nice=19)
+
+    @state
+    class Restless(SoftirqScript):
+        def step(self) -> int:
+            self.rig.log.append((self.rig.engine.now_ns, self.name))
+            self.sleep()
+            if len(self.rig.log) < 16:
+                self.wake()
+            return 100
+
+    restless = Restless(name="restless", outbox=rig.outbox, prices={}, cpu=0, asleep=True, rig=rig, script=[])
+    rig.scheduler.cpus[0].softirqs.append(restless)
+    rig.machines.append(restless)
+    timer = Timer(name="x", armed=rig.armed, fire=restless.wake)
+    rig.at(1_000_000, lambda: timer.arm(0, 0))
+    log = await rig.run(6_000_000)
+    times = [ns for ns, name in log if name == "restless"]
+    in_softirq = [ns for ns in times if ns < 4_000_000 + 1_000 + 100 + 10 * 100]
+    assert len(times) == 15
+    assert len(in_softirq) == 9  # ten passes (MAX_SOFTIRQ_RESTART), the first is the timer softirq alone
+    assert times[len(in_softirq)] - in_softirq[-1] > 2_000  # a switch to ksoftirqd lies between
 
 
 @pytest.mark.parametrize(("delay", "fires_at_jiffy"), [(0, 1), (1, 2), (5, 6), (62, 63), (63, 64), (64, 72), (512, 576)])

@@ -1,0 +1,1 @@
+"""Oracles: what must hold in every run, judged from outside of the code that could be wrong."""

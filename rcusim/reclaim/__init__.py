@@ -1,0 +1,1 @@
+"""Deferred freeing: the generations of ``kfree_rcu()``, each behind one protocol."""

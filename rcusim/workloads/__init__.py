@@ -1,0 +1,1 @@
+"""Workloads: who allocates, reads and frees."""

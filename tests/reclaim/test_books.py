@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import pytest
+
+from rcusim._jit import integers
+from rcusim.errors import PropertyViolation
+from rcusim.reclaim.books import Batch, Books, Part
+from rcusim.reclaim.chains import Chain, ChunkPool
+
+
+def batch_of(n: int, needed_seq: int) -> Batch:
+    pool = ChunkPool(8)
+    blocks, emergency = Chain(pool), Chain(pool)
+    emergency.extend(0, integers(n, fill=0x40), 0, n, 128)
+    return Batch("cpu0/krw0", blocks, emergency, needed_seq)
+
+
+def test_objects_move_between_parts_and_the_total_stays() -> None:
+    books = Books(lambda: 50)
+    books.allocate(10, 1280)
+    books.queue(Part.COLLECTING_LIST, 4, 512)
+    books.move(Part.COLLECTING_LIST, Part.WAITING_GP, 4, 512)
+    books.free(Part.WAITING_GP, 1, 128, "kfree", born_ns=20)
+    assert books.objects == [6, 0, 0, 3, 0]
+    assert books.size_bytes == [768, 0, 0, 384, 0]
+    assert (books.allocated, books.queued, books.freed, books.in_flight_peak) == (10, 4, 1, 4)
+    assert (books.wait_ns_max, books.wait_ns_sum, books.freed_by) == (30, 30, {"kfree": 1})
+
+
+def test_a_batch_waits_for_a_worker_from_the_end_of_its_grace_period() -> None:
+    books = Books(lambda: 0)
+    first, second = batch_of(2, 4), batch_of(3, 8)
+    for batch in (first, second):
+        books.allocate(batch.objects, batch.size_bytes)
+        books.queue(Part.WAITING_GP, batch.objects, batch.size_bytes)
+        books.expect(batch)
+    books.gp_ended(4)
+    assert (first.part, second.part) == (Part.WAITING_WORKER, Part.WAITING_GP)
+    assert books.objects == [0, 0, 0, 3, 2]
+    books.gp_ended(12)
+    assert books.objects == [0, 0, 0, 0, 5]
+
+
+def test_numbers_wrap() -> None:
+    books = Books(lambda: 0)
+    batch = batch_of(1, 4)
+    books.allocate(1, 128)
+    books.queue(Part.WAITING_GP, 1, 128)
+    books.expect(batch)
+    books.gp_ended((1 << 64) - 4)  # long before 4
+    assert batch.part is Part.WAITING_GP
+
+
+def test_a_batch_that_is_freed_too_early_is_a_violation_that_names_an_object() -> None:
+    books = Books(lambda: 77)
+    batch = batch_of(1, 4)
+    with pytest.raises(PropertyViolation, match="at 77 ns: object 0x40 of cpu0/krw0"):
+        books.claim(batch, root_gp_seq=0)
+
+
+def test_a_worker_may_begin_between_the_root_s_number_and_the_official_one() -> None:
+    books = Books(lambda: 77)
+    batch = batch_of(1, 4)
+    books.allocate(1, 128)
+    books.queue(Part.WAITING_GP, 1, 128)
+    books.expect(batch)
+    books.claim(batch, root_gp_seq=4)
+    assert (batch.part, books.objects[Part.WAITING_WORKER]) == (Part.WAITING_WORKER, 1)
