@@ -16,7 +16,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, cast
 
 import numpy as np
 
@@ -69,9 +69,9 @@ def _compiler() -> Callable[[F], F] | None:
     except ImportError:
         return None
     if not os.environ.get("NUMBA_CACHE_DIR"):
-        numba.config.CACHE_DIR = str(_cache_folder())
-    compiler: Callable[[F], F] = numba.njit(cache=True)
-    return compiler
+        # settings live on the module, which type information does not know
+        setattr(numba.config, "CACHE_DIR", str(_cache_folder()))  # noqa: B010
+    return cast("Callable[[F], F]", numba.njit(cache=True))
 
 
 _COMPILE = _compiler()
@@ -101,8 +101,7 @@ def integers(length: int, *, bits: int = 64, fill: int = 0) -> IntArray:
         return [fill] * length
     dtype = {16: np.int16, 32: np.int32, 64: np.int64}[bits]
     # zeros, not full: untouched pages of a large array cost the host nothing
-    array = np.zeros(length, dtype) if fill == 0 else np.full(length, fill, dtype)
-    return array  # type: ignore[return-value] # ndarray indexing is typed wider than IntArray
+    return np.zeros(length, dtype) if fill == 0 else np.full(length, fill, dtype)
 
 
 def grown(array: IntArray, length: int, fill: int = 0) -> IntArray:

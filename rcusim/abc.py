@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import attrs
@@ -116,22 +117,38 @@ class Allocator(Protocol):
         """Do the periodic work of a CPU (SLAB's ``cache_reap``); allocators without one do nothing."""
         ...
 
-    def handed_out_objects(self, cache: int) -> int:
-        """Return the objects of a cache that are out, from the counters of slabs and arrays."""
+    def address_bound(self) -> int:
+        """Return a number above every address that can have been handed out so far."""
+        ...
+
+    def handed_out_objects(self) -> int:
+        """Return the objects that are out, from the counters of the arrays."""
         ...
 
     def handed_out_bytes(self) -> int:
         """Return the bytes, at class size, of all objects that are out, from the same counters."""
         ...
 
-    def recount_objects(self, cache: int) -> int:
-        """Return the same by walking every slab and array: slow and independent."""
+    def recount_objects(self) -> int:
+        """Return the objects that are out by walking every slab and array: slow and independent."""
         ...
 
     def pages(self) -> int:
-        """Return the pages that slabs hold at this instant."""
+        """Return the pages that slabs hold at this instant, as counted when they come and go."""
         ...
 
     def recount_pages(self) -> int:
         """Return the same by walking every slab list: slow and independent."""
+        ...
+
+    def drained_pages_most(self) -> int:
+        """Return the most pages that may be left when no object is out: what caches may keep."""
+        ...
+
+    def locks(self) -> Sequence[Hold]:
+        """Return the locks, for reports."""
+        ...
+
+    def counters(self) -> Mapping[str, int]:
+        """Return totals by path, for reports: names with units."""
         ...

@@ -69,6 +69,9 @@ class Machine:
         (``cond_resched()`` or equivalent).
     preempt_off : bool
         Whether preemption is disabled (a read-side critical section, for instance).
+    might_sleep : bool
+        Whether the step passes ``might_sleep()`` again and again, as one does that allocates with
+        GFP_KERNEL: a kernel with voluntary preemption may switch at each of these.
     held : list of (Hold, int)
         Locks that the last step held, with ns; emptied by whoever drives the machine.
     """
@@ -86,6 +89,7 @@ class Machine:
     asleep: bool = False
     resched: bool = True
     preempt_off: bool = False
+    might_sleep: bool = False
 
     def step(self) -> int:
         """Take the step named by `at`; return its price in ns."""

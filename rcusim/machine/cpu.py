@@ -3,7 +3,8 @@
 A step takes effect at the instant at which it begins; its price is then paid in CPU time. A tick
 interrupts whatever is being paid, softirqs run when it ends, and what was interrupted goes on
 afterwards or, where the kernel may preempt, gives way to another thread. In a non-preemptible kernel
-threads change only where a step ends with ``cond_resched()``, at sleep, and from idle.
+threads change only where a step ends with ``cond_resched()``, at sleep, and from idle; with voluntary
+preemption also within steps that pass ``might_sleep()`` again and again.
 
 Models per-CPU CFS run queues, ``__do_softirq`` with its limits and ksoftirqd, the timer wheel with its
 granularity (4.8 and later: a timer of n jiffies never fires before n whole jiffies), NO_HZ idle, and the
@@ -240,8 +241,12 @@ class Cpu(Actor):
         return machine
 
     def may_preempt(self, thread: Thread) -> bool:
-        """Return whether the kernel may take the CPU from `thread` at any instant."""
-        return self.scheduler.preemptible and not thread.machine.preempt_off
+        """Return whether the kernel may take the CPU from `thread` at (almost) any instant."""
+        machine = thread.machine
+        if machine.preempt_off:
+            return False
+        preempt = self.scheduler.preempt
+        return preempt == "full" or (preempt == "voluntary" and machine.might_sleep)
 
     def _schedule(self) -> Machine | None:
         """Pick the next thread (``__schedule``)."""
@@ -553,7 +558,9 @@ class Scheduler:
         """The kernel's tick count at this instant."""
         return self.engine.now_ns // self.jiffy_ns
 
-    def add_thread(self, machine: Machine, *, nice: int, consumer: str, pinned: bool = True) -> Thread:
+    def add_thread(
+        self, machine: Machine, *, nice: int, consumer: str, pinned: bool = True
+    ) -> Thread:
         """Make `machine` a thread; one that is awake starts when the world does."""
         thread = Thread(len(self.threads), machine, nice, consumer, pinned)
         self.threads[machine.name] = thread

@@ -64,7 +64,11 @@ class Platform:
 def names() -> list[str]:
     """Return the names of the platforms that come with rcusim."""
     folder = resources.files("rcusim") / "platforms"
-    return sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml"))
+    return sorted(
+        entry.name.removesuffix(".toml")
+        for entry in folder.iterdir()
+        if entry.name.endswith(".toml")
+    )
 
 
 def load(name: str) -> Platform:
@@ -77,7 +81,9 @@ def load(name: str) -> Platform:
     """
     path = resources.files("rcusim") / "platforms" / f"{name}.toml"
     if not path.is_file():
-        raise ScenarioError(name, [Problem("machine.platform", name, f"must be one of {', '.join(names())}")])
+        raise ScenarioError(
+            name, [Problem("machine.platform", name, f"must be one of {', '.join(names())}")]
+        )
     table = tomllib.loads(path.read_text(encoding="utf-8"))
     steps: dict[str, dict[str, Price]] = {}
     values: dict[str, dict[str, int]] = {}
@@ -91,7 +97,11 @@ def load(name: str) -> Platform:
                 steps.setdefault(group, {})[key] = (base_ns, unit_ns)
             else:
                 values.setdefault(group, {})[key] = entry["value"]
-            notes.append(PriceNote(where, str(entry.get("ns", entry.get("value"))), entry["kind"], entry["source"]))
+            notes.append(
+                PriceNote(
+                    where, str(entry.get("ns", entry.get("value"))), entry["kind"], entry["source"]
+                )
+            )
     return Platform(
         name=name,
         description=table["description"],
@@ -104,6 +114,11 @@ def load(name: str) -> Platform:
 
 def _check_note(platform: str, where: str, entry: Mapping[str, object]) -> None:
     if ("ns" in entry) == ("value" in entry):
-        raise ScenarioError(platform, [Problem(where, str(entry), "needs either ns = [base, per unit] or value")])
+        raise ScenarioError(
+            platform, [Problem(where, str(entry), "needs either ns = [base, per unit] or value")]
+        )
     if entry.get("kind") not in KINDS or not entry.get("source"):
-        raise ScenarioError(platform, [Problem(where, str(entry), f"needs a source and a kind of {', '.join(KINDS)}")])
+        raise ScenarioError(
+            platform,
+            [Problem(where, str(entry), f"needs a source and a kind of {', '.join(KINDS)}")],
+        )

@@ -52,7 +52,10 @@ class Conservation:
             self._fail_objects(out)
         held = self.allocator.pages() + self.generation.block_pages() + self.other_pages
         if held != self.pages.given_pages:
-            self._fail("pages", f"{held} pages are held by slabs, blocks and others, {self.pages.given_pages} are given out")
+            self._fail(
+                "pages",
+                f"{held} pages are held by slabs, blocks and others, {self.pages.given_pages} are given out",
+            )
         self.steps += 1
         if self.steps >= self._next_recount:
             self._next_recount += FIRST_RECOUNT_STEPS + self.steps // 4
@@ -66,8 +69,11 @@ class Conservation:
         for part, chain in self.generation.chains():
             found = chain.recount()
             if found != chain.objects:
-                self._fail("parts", f"a chain of {part.name.lower()} says {chain.objects} objects and holds {found}: "
-                           f"{self._example(part)}")
+                self._fail(
+                    "parts",
+                    f"a chain of {part.name.lower()} says {chain.objects} objects and holds {found}: "
+                    f"{self._example(part)}",
+                )
             counted[part] += found
         for part in Part:
             if counted[part] != self.books.objects[part]:
@@ -79,9 +85,15 @@ class Conservation:
         out = self.allocator.recount_objects()
         if out != self.books.total_objects:
             self._fail_objects(out)
-        held = self.allocator.recount_pages() + self.generation.recount_block_pages() + self.other_pages
+        held = (
+            self.allocator.recount_pages()
+            + self.generation.recount_block_pages()
+            + self.other_pages
+        )
         if held != self.pages.given_pages:
-            self._fail("pages", f"a walk finds {held} pages, {self.pages.given_pages} are given out")
+            self._fail(
+                "pages", f"a walk finds {held} pages, {self.pages.given_pages} are given out"
+            )
 
     def drained(self) -> None:
         """Check the end of a run that was drained: nothing is left but caches."""
@@ -91,11 +103,19 @@ class Conservation:
         left = self.ledger.in_state(QUEUED) + self.ledger.in_state(LIVE)
         if left:
             self._fail("ledger", f"object {left[0]:#x} was never freed, and {len(left) - 1} others")
+        kept, most = self.allocator.pages(), self.allocator.drained_pages_most()
+        if kept > most:
+            self._fail(
+                "pages", f"slabs keep {kept} pages with no object out, their caches allow {most}"
+            )
 
     def _fail_objects(self, out: int) -> None:
         lost = self._lost()
         example = f"; object {lost[0]:#x} is queued and on no list or block" if lost else ""
-        self._fail("objects", f"the allocator has handed out {out} objects, the books say {self.books.total_objects}{example}")
+        self._fail(
+            "objects",
+            f"the allocator has handed out {out} objects, the books say {self.books.total_objects}{example}",
+        )
 
     def _lost(self) -> list[int]:
         """Return the objects that are queued by the ledger and on no chain."""
@@ -111,7 +131,7 @@ class Conservation:
             if where is part and chain.objects:
                 return f"its newest object is {chain.slots()[-1]:#x}"
         queued = self.ledger.in_state(QUEUED)
-        return f"among the queued objects is {queued[0]:#x}" if queued else "no object is queued"
+        return f"object {queued[0]:#x} is among those queued" if queued else "no object is queued"
 
     def _fail(self, what: str, words: str) -> None:
         raise PropertyViolation(f"conservation of {what}", self.now_ns(), words)

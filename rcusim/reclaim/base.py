@@ -12,8 +12,7 @@ from typing import Protocol
 import attrs
 
 from rcusim._jit import IntArray
-from rcusim.abc import Allocator
-from rcusim.abc import Hold
+from rcusim.abc import Allocator, Hold
 from rcusim.engine.steps import Machine, Price, Timer
 from rcusim.machine.pages import PageAllocator
 from rcusim.machine.workqueue import Kworker

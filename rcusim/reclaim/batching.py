@@ -12,7 +12,6 @@ channel alone and could free objects too early, is left out.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-
 from typing import ClassVar
 
 import attrs
@@ -85,9 +84,14 @@ class Krc:
     def collect(self, work: ReclaimWork) -> Batch:
         """Take everything collected as a batch that needs a grace period from now on."""
         around = self.around
-        batch = Batch(work.name, self.blocks.take_all(), self.head.take_all(), around.rcu.snapshot())
+        batch = Batch(
+            work.name, self.blocks.take_all(), self.head.take_all(), around.rcu.snapshot()
+        )
         books = around.books
-        for part, chain in ((Part.COLLECTING_BLOCKS, batch.blocks), (Part.COLLECTING_LIST, batch.emergency)):
+        for part, chain in (
+            (Part.COLLECTING_BLOCKS, batch.blocks),
+            (Part.COLLECTING_LIST, batch.emergency),
+        ):
             books.move(part, Part.WAITING_GP, chain.objects, chain.size_bytes)
         books.expect(batch)
         return batch
@@ -196,6 +200,8 @@ class ReclaimWork(WorkItem):
 class Batching:
     """Base of G1 and G2: the per-CPU collections and their work items."""
 
+    krc_class: ClassVar[type[Krc]] = Krc
+
     around: Surroundings
     held: list[tuple[Hold, int]] = attrs.field(factory=list)
     krcs: list[Krc] = attrs.field(factory=list)
@@ -206,7 +212,7 @@ class Batching:
 
     def _krc(self, cpu: int) -> Krc:
         around, name = self.around, f"cpu{cpu}/krc"
-        krc = Krc(
+        krc = self.krc_class(
             around=around,
             cpu=cpu,
             lock=Hold(name=f"{name}.lock"),

@@ -72,7 +72,7 @@ class ChunkPool:
         count = self.count[chunk]
         n = min(n, self.capacity - count)
         start = chunk * self.capacity + count
-        self.addresses[start : start + n] = addresses[first : first + n]  # type: ignore[index,misc,assignment] # slices work on lists and ndarrays alike
+        self.addresses[start : start + n] = addresses[first : first + n]  # type: ignore[index] # slices work on lists and ndarrays alike
         self.count[chunk] = count + n
         self.newest[chunk] = self.stamp
         return n
@@ -98,7 +98,9 @@ class Chain:
     size_bytes: int = 0
     skip: int = 0
 
-    def extend(self, now_ns: int, addresses: IntArray, first: int, n: int, object_bytes: int) -> None:
+    def extend(
+        self, now_ns: int, addresses: IntArray, first: int, n: int, object_bytes: int
+    ) -> None:
         """Append `n` objects to a list that needs no memory."""
         pool = self.pool
         self.objects += n

@@ -51,7 +51,9 @@ def free_newest(around: Surroundings, cpu: int, chain: Chain, part: Part, most: 
     return n * around.prices.list_walk_ps // 1000 + around.allocator.price_ns
 
 
-def free_oldest(around: Surroundings, cpu: int, chain: Chain, part: Part, most: int) -> tuple[int, int]:
+def free_oldest(
+    around: Surroundings, cpu: int, chain: Chain, part: Part, most: int
+) -> tuple[int, int]:
     """Free up to `most` objects from the front of a FIFO list; return how many and the price in ns."""
     pool = around.pool
     chunk = chain.chunks[0]
@@ -80,4 +82,3 @@ def _release(around: Surroundings, cpu: int, first: int, n: int, step: int, *, b
     else:
         allocator.release(cpu, addresses, first, n, step)
     return before_bytes - allocator.handed_out_bytes()
-

@@ -88,7 +88,9 @@ class CallRcuEach:
             around.rcu.extend(cpu, n)
         else:
             self._serial += 1
-            run = self._runs[self._serial] = KfreeRun(around, Chain(around.pool), self, self._serial)
+            run = self._runs[self._serial] = KfreeRun(
+                around, Chain(around.pool), self, self._serial
+            )
             run.chain.extend(now_ns, addresses, first, n, object_bytes)
             around.rcu.call(cpu, run)
         return n * around.prices.callback_enqueue_ps // 1000

@@ -42,7 +42,9 @@ class Field:
     armed: list[Timer]
     now_ns: Callable[[], int]
 
-    def allocate(self, machine: Machine, cache: int, n: int, out: IntArray, first: int) -> tuple[int, int]:
+    def allocate(
+        self, machine: Machine, cache: int, n: int, out: IntArray, first: int
+    ) -> tuple[int, int]:
         """Allocate up to `n` objects on the CPU of `machine`.
 
         Returns
@@ -65,7 +67,9 @@ class Field:
         generation = self.generation
         if self.probes.queued:
             self.probes.queued(machine.cpu, addresses, first, n)
-        price_ns = generation.queue(machine.cpu, addresses, first, n, self.allocator.object_bytes(cache))
+        price_ns = generation.queue(
+            machine.cpu, addresses, first, n, self.allocator.object_bytes(cache)
+        )
         machine.held.extend(generation.held)
         generation.held.clear()
         return price_ns

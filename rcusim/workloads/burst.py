@@ -75,7 +75,9 @@ class BurstWorkload:
         field = self.field
         self._caches = [field.allocator.cache_of(size) for size in self.setting.sizes_bytes]
         self.threads = [
-            ProgramThread.build(field, f"burst/{i}", i % field.cpus, self._produce, actor_id=first_actor_id + i)
+            ProgramThread.build(
+                field, f"burst/{i}", i % field.cpus, self._produce, actor_id=first_actor_id + i
+            )
             for i in range(self.setting.threads)
         ]
         self.outcome.running = len(self.threads)
@@ -83,7 +85,10 @@ class BurstWorkload:
 
     def start_delays_ns(self) -> list[int]:
         """Return when each producer first runs: drawn from the seed, within a millisecond."""
-        return [self.field.choices.choose(MS_NS, f"{thread.program.name} start") for thread in self.threads]
+        return [
+            self.field.choices.choose(MS_NS, f"{thread.program.name} start")
+            for thread in self.threads
+        ]
 
     def objects(self) -> int:
         """Return how many objects the workload handles in all."""
@@ -175,7 +180,9 @@ class Producer:
         now_ns = field.now_ns()
         chain = Chain(self.pool)
         chain.extend(now_ns, buffer, 0, n, 1)
-        self.waiting.append(HeldObjects(now_ns + self.workload.setting.live_ms * MS_NS, cache, chain))
+        self.waiting.append(
+            HeldObjects(now_ns + self.workload.setting.live_ms * MS_NS, cache, chain)
+        )
         self.workload.held_objects += n
 
     async def sleep_until(self, at_ns: int) -> None:

@@ -29,7 +29,10 @@ class ReadSide:
         self.thread.field.rcu.read_lock(program.cpu, program.name)
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         if kind is None:
             program = self.thread.program

@@ -12,17 +12,15 @@ is exact.
 from __future__ import annotations
 
 from collections.abc import Sequence
-
 from typing import ClassVar
 
 import attrs
 
 from rcusim._jit import IntArray, integers
-from rcusim.engine.steps import Timer, Machine, state, step_prices, wiring
+from rcusim.engine.steps import Machine, Timer, state, step_prices, wiring
 from rcusim.rcu import seq
 from rcusim.units import US_NS
 from rcusim.workloads.base import Field, Outcome, Patience
-
 
 
 @attrs.frozen
@@ -141,6 +139,7 @@ class KfreeScaleThread(Machine):
             price_ns += field.queue(self, test.cache, self.buffer, 0, got)
             self.done_in_loop += got
         self.resched = False
+        self.might_sleep = True
         if got < n:
             self.at = "retry"
             self.timer.arm(self.cpu, 1)
@@ -163,6 +162,7 @@ class KfreeScaleThread(Machine):
     def end(self) -> None:
         """Count the end; the last thread makes the report."""
         self.resched = True
+        self.might_sleep = False
         self.test.thread_ended(self)
         self.sleep()
 
@@ -207,7 +207,10 @@ class KfreeTest:
     def start_delays_ns(self) -> list[int]:
         """Return when each thread first runs: drawn from the seed, 0 .. start_skew_us."""
         skew_ns = self.setting.start_skew_us * US_NS
-        return [self.field.choices.choose(skew_ns + 1, f"{thread.name} start") for thread in self.threads]
+        return [
+            self.field.choices.choose(skew_ns + 1, f"{thread.name} start")
+            for thread in self.threads
+        ]
 
     def objects(self) -> int:
         """Return how many objects the test handles in all."""

@@ -76,7 +76,9 @@ class ReadersWorkload:
     def start_delays_ns(self) -> list[int]:
         """Return when each reader first runs: drawn from the seed, within its mean pause."""
         return [
-            self.field.choices.choose(self.kinds[thread.program.name].gap_ns + 1, f"{thread.program.name} start")
+            self.field.choices.choose(
+                self.kinds[thread.program.name].gap_ns + 1, f"{thread.program.name} start"
+            )
             for thread in self.threads
         ]
 

@@ -51,11 +51,20 @@ class End(Actor):
         return None
 
 
+def no_steps() -> list[tuple[int, str]]:
+    return []
+
+
 def walkers(engine: Engine, log: list[tuple[int, str]]) -> list[Machine]:
     machines: list[Machine] = []
     for index, price in enumerate((10, 10, 7)):
         walker = Walker(
-            name=f"w{index}", outbox=[], prices={"walk": (price, 0)}, at="walk", log=log, engine=engine
+            name=f"w{index}",
+            outbox=[],
+            prices={"walk": (price, 0)},
+            at="walk",
+            log=log,
+            engine=engine,
         )
         engine.schedule(Road(9 - index, walker.name, machine=walker, engine=engine), 0)
         machines.append(walker)
@@ -70,7 +79,7 @@ EXPECTED = [
 @pytest.mark.parametrize("inline", [True, False])
 async def test_order_is_time_then_actor_id(inline: bool) -> None:
     for _ in range(5):
-        engine, log = Engine(inline=inline), []
+        engine, log = Engine(inline=inline), no_steps()
         machines = walkers(engine, log)
         engine.schedule(End(99, "end", engine=engine), 100)
         await engine.run(machines)
@@ -81,7 +90,7 @@ async def test_order_is_time_then_actor_id(inline: bool) -> None:
 def test_order_does_not_depend_on_trios_shuffle() -> None:
     for seed in range(10):
         random.seed(seed)  # Trio shuffles its batches with this generator
-        engine, log = Engine(inline=False), []
+        engine, log = Engine(inline=False), no_steps()
         machines = walkers(engine, log)
         engine.schedule(End(99, "end", engine=engine), 100)
         trio.run(engine.run, machines)
@@ -95,7 +104,7 @@ def program(engine: Engine, body: Callable[[Program], Awaitable[None]]) -> Progr
 
 
 async def test_a_coroutine_pays_and_goes_on() -> None:
-    engine, log = Engine(), []
+    engine, log = Engine(), list[int]()
 
     async def body(me: Program) -> None:
         log.append(engine.now_ns)
@@ -112,7 +121,7 @@ async def test_a_coroutine_pays_and_goes_on() -> None:
 
 
 async def test_a_forgotten_appointment_does_not_happen() -> None:
-    engine, log = Engine(), []
+    engine, log = Engine(), no_steps()
     machines = walkers(engine, log)
     late = End(98, "late", engine=engine)
     engine.schedule(late, 12)
@@ -162,7 +171,9 @@ async def test_a_violation_gets_the_time() -> None:
 async def test_a_stop_request_is_honoured_between_steps() -> None:
     engine = Engine(stop=lambda: True)
     log: list[tuple[int, str]] = []
-    walker = Walker(name="w", outbox=[], prices={"walk": (1, 0)}, at="walk", log=log, engine=engine, left=10**9)
+    walker = Walker(
+        name="w", outbox=[], prices={"walk": (1, 0)}, at="walk", log=log, engine=engine, left=10**9
+    )
     engine.schedule(Road(1, "road", machine=walker, engine=engine), 0)
     with pytest.raises(Interrupted, match="of virtual time"):
         await engine.run([walker])
@@ -171,7 +182,9 @@ async def test_a_stop_request_is_honoured_between_steps() -> None:
 
 async def test_a_run_can_be_cancelled_from_outside() -> None:
     engine = Engine()
-    walker = Walker(name="w", outbox=[], prices={"walk": (1, 0)}, at="walk", log=[], engine=engine, left=10**9)
+    walker = Walker(
+        name="w", outbox=[], prices={"walk": (1, 0)}, at="walk", log=[], engine=engine, left=10**9
+    )
     engine.schedule(Road(1, "road", machine=walker, engine=engine), 0)
     with trio.move_on_after(0.2) as scope:
         await engine.run([walker])

@@ -130,10 +130,21 @@ class Rig:
 
     def _cpu(self, number: int) -> None:
         timers = TimerSoftirq(
-            name=f"t{number}", outbox=self.outbox, prices={"expire": (100, 0)}, cpu=number, at="expire", asleep=True
+            name=f"t{number}",
+            outbox=self.outbox,
+            prices={"expire": (100, 0)},
+            cpu=number,
+            at="expire",
+            asleep=True,
         )
         extra = SoftirqScript(
-            name=f"softirq{number}", outbox=self.outbox, prices={}, cpu=number, asleep=True, rig=self, script=[]
+            name=f"softirq{number}",
+            outbox=self.outbox,
+            prices={},
+            cpu=number,
+            asleep=True,
+            rig=self,
+            script=[],
         )
         self.raised.append(extra)
         softirqs: list[Machine] = [timers, extra]
@@ -148,15 +159,32 @@ class Rig:
             ksoftirqd=self.scheduler.add_thread(ksoftirqd, nice=0, consumer="softirq"),
         )  # fmt: skip
         self.scheduler.cpus.append(cpu)
-        tick = QuietTick(name=f"tick{number}", outbox=self.outbox, prices={"quiet": (0, 0)}, at="quiet")
+        tick = QuietTick(
+            name=f"tick{number}", outbox=self.outbox, prices={"quiet": (0, 0)}, at="quiet"
+        )
         self.scheduler.ticks.append(
             Tick(self._id(), tick.name, cpu=cpu, machine=tick, timers=timers, phase_ns=0)
         )
         self.machines += [*softirqs, ksoftirqd, tick]
 
-    def thread(self, name: str, script: list[int], *, cpu: int = 0, nice: int = 0, pinned: bool = True, asleep: bool = False) -> Script:
+    def thread(
+        self,
+        name: str,
+        script: list[int],
+        *,
+        cpu: int = 0,
+        nice: int = 0,
+        pinned: bool = True,
+        asleep: bool = False,
+    ) -> Script:
         made = Script(
-            name=name, outbox=self.outbox, prices={}, cpu=cpu, asleep=asleep, rig=self, script=list(script)
+            name=name,
+            outbox=self.outbox,
+            prices={},
+            cpu=cpu,
+            asleep=asleep,
+            rig=self,
+            script=list(script),
         )
         self.scheduler.add_thread(made, nice=nice, consumer=name, pinned=pinned)
         self.machines.append(made)
@@ -166,7 +194,11 @@ class Rig:
         self.engine.schedule(At(1000 + self._id(), "at", rig=self, what=what), at_ns)
 
     async def run(self, until_ns: int) -> list[tuple[int, str]]:
-        awake = [machine for machine in self.machines if isinstance(machine, Script) and not machine.asleep]
+        awake = [
+            machine
+            for machine in self.machines
+            if isinstance(machine, Script) and not machine.asleep
+        ]
         self.at(until_ns, self.engine.finish)
         self.scheduler.start(awake)
         await self.engine.run(self.machines)

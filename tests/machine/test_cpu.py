@@ -138,7 +138,9 @@ async def test_a_softirq_raised_outside_of_interrupts_is_left_to_ksoftirqd() -> 
     assert "softirq qs 0" in rig.rcu.log
 
 
-async def test_a_softirq_that_raises_itself_again_is_restarted_ten_times_then_left_to_ksoftirqd() -> None:
+async def test_a_softirq_that_raises_itself_again_is_restarted_ten_times_then_left_to_ksoftirqd() -> (
+    None
+):
     rig = Rig()
     rig.thread("a", [30_000_000, 1], nice=19)
 
@@ -151,7 +153,9 @@ async def test_a_softirq_that_raises_itself_again_is_restarted_ten_times_then_le
                 self.wake()
             return 100
 
-    restless = Restless(name="restless", outbox=rig.outbox, prices={}, cpu=0, asleep=True, rig=rig, script=[])
+    restless = Restless(
+        name="restless", outbox=rig.outbox, prices={}, cpu=0, asleep=True, rig=rig, script=[]
+    )
     rig.scheduler.cpus[0].softirqs.append(restless)
     rig.machines.append(restless)
     timer = Timer(name="x", armed=rig.armed, fire=restless.wake)
@@ -160,12 +164,18 @@ async def test_a_softirq_that_raises_itself_again_is_restarted_ten_times_then_le
     times = [ns for ns, name in log if name == "restless"]
     in_softirq = [ns for ns in times if ns < 4_000_000 + 1_000 + 100 + 10 * 100]
     assert len(times) == 15
-    assert len(in_softirq) == 9  # ten passes (MAX_SOFTIRQ_RESTART), the first is the timer softirq alone
+    assert (
+        len(in_softirq) == 9
+    )  # ten passes (MAX_SOFTIRQ_RESTART), the first is the timer softirq alone
     assert times[len(in_softirq)] - in_softirq[-1] > 2_000  # a switch to ksoftirqd lies between
 
 
-@pytest.mark.parametrize(("delay", "fires_at_jiffy"), [(0, 1), (1, 2), (5, 6), (62, 63), (63, 64), (64, 72), (512, 576)])
-async def test_the_wheel_never_fires_early_and_is_coarse_when_far(delay: int, fires_at_jiffy: int) -> None:
+@pytest.mark.parametrize(
+    ("delay", "fires_at_jiffy"), [(0, 1), (1, 2), (5, 6), (62, 63), (63, 64), (64, 72), (512, 576)]
+)
+async def test_the_wheel_never_fires_early_and_is_coarse_when_far(
+    delay: int, fires_at_jiffy: int
+) -> None:
     rig = Rig()
     fired: list[int] = []
     timer = Timer(name="x", armed=rig.armed, fire=lambda: fired.append(rig.engine.now_ns))
@@ -177,7 +187,9 @@ async def test_the_wheel_never_fires_early_and_is_coarse_when_far(delay: int, fi
 async def test_a_cancelled_or_moved_timer_fires_not_or_once() -> None:
     rig = Rig()
     fired: list[int] = []
-    timer = Timer(name="x", armed=rig.armed, fire=lambda: fired.append(rig.engine.now_ns // JIFFY_NS))
+    timer = Timer(
+        name="x", armed=rig.armed, fire=lambda: fired.append(rig.engine.now_ns // JIFFY_NS)
+    )
     rig.at(1_000_000, lambda: timer.arm(0, 2))
     rig.at(2_000_000, lambda: timer.arm(0, 5))
     await rig.run(20 * JIFFY_NS)

@@ -56,7 +56,9 @@ def test_base_pages_are_given_out_for_good() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.booleans()), max_size=200), st.integers(0, 300))
-def test_no_page_is_given_twice_and_none_is_lost(requests: list[tuple[int, bool]], mark: int) -> None:
+def test_no_page_is_given_twice_and_none_is_lost(
+    requests: list[tuple[int, bool]], mark: int
+) -> None:
     pages = PageAllocator(16)
     out: list[tuple[int, int]] = []
     for order, take in requests:
@@ -65,8 +67,8 @@ def test_no_page_is_given_twice_and_none_is_lost(requests: list[tuple[int, bool]
             if frame >= 0:
                 out.append((frame, order))
         else:
-            frame, order = out.pop(order % len(out))
-            pages.give(frame, order)
+            frame, size = out.pop(order % len(out))
+            pages.give(frame, size)
         frames = [frame + i for frame, order in out for i in range(1 << order)]
         assert len(frames) == len(dict.fromkeys(frames)) == pages.given_pages
         assert pages.free_pages + pages.given_pages == pages.total_pages

@@ -31,16 +31,24 @@ def test_an_object_is_allocated_queued_and_freed_in_turn_again_and_again() -> No
 @pytest.mark.parametrize(
     ("steps", "message"),
     [
-        (["allocated", "allocated"], r"object 0x4 \(generation 1\) is allocated on CPU 0 while it is live, not free"),
+        (
+            ["allocated", "allocated"],
+            r"object 0x4 \(generation 1\) is allocated on CPU 0 while it is live, not free",
+        ),
         (["queued"], r"object 0x4 \(generation 0\) is queued on CPU 0 while it is free, not live"),
-        (["allocated", "freeing"], r"object 0x4 \(generation 1\) is freed on CPU 0 while it is live, not queued"),
+        (
+            ["allocated", "freeing"],
+            r"object 0x4 \(generation 1\) is freed on CPU 0 while it is live, not queued",
+        ),
         (
             ["allocated", "queued", "freeing", "freeing"],
             r"ledger violated at 9 ns: object 0x4 \(generation 1\) is freed on CPU 0 while it is free, not queued",
         ),
     ],
 )
-def test_every_other_order_is_a_violation_that_names_the_object(steps: list[str], message: str) -> None:
+def test_every_other_order_is_a_violation_that_names_the_object(
+    steps: list[str], message: str
+) -> None:
     _, probes, array = world()
 
     def take(step: str) -> None:

@@ -1,0 +1,1 @@
+"""Many runs: seeds, and the published tables beside ours."""

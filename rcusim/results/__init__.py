@@ -1,0 +1,1 @@
+"""What a run leaves behind: series, counters, files, comparisons. Knows no world."""

@@ -1,0 +1,169 @@
+"""What looks at a world after every step: the recorder, the oracles, and the watch for hangs."""
+
+from __future__ import annotations
+
+import attrs
+
+from rcusim.engine.clock import Actor, Hang
+from rcusim.engine.steps import Machine
+from rcusim.errors import LimitReached, PropertyViolation
+from rcusim.oracles.conservation import Conservation
+from rcusim.oracles.interval import IntervalLaw
+from rcusim.oracles.ledger import Ledger
+from rcusim.reclaim.books import Part
+from rcusim.results.series import SeriesBuilder
+from rcusim.simulation.world import World
+from rcusim.units import MS_NS, PAGE_SIZE_BYTES, S_NS
+
+STALL_NS = 60 * S_NS
+"""With objects waiting, nobody reading and no grace period ended for so long, the world hangs."""
+
+
+@attrs.define(eq=False)
+class Watch:
+    """Observes every step of a world."""
+
+    world: World
+    series: SeriesBuilder
+    ledger: Ledger
+    interval: IntervalLaw
+    conservation: Conservation
+    workload_marked: int = 0
+    gp_began_ns: int = 0
+    gp_ns_max: int = 0
+    gp_ns_sum: int = 0
+
+    @classmethod
+    def attach(cls, world: World, series: SeriesBuilder) -> Watch:
+        """Return a watch that listens to everything in `world`."""
+        now_ns = world.now_ns
+        ledger = Ledger(now_ns, world.allocator.address_bound)
+        ledger.attach(world.probes)
+        interval = IntervalLaw(now_ns, lambda: world.pool.stamp)
+        interval.attach(world.probes)
+        workload = world.workload
+        conservation = Conservation(
+            now_ns=now_ns,
+            allocator=world.allocator,
+            pages=world.pages,
+            generation=world.generation,
+            books=world.books,
+            ledger=ledger,
+            other_pages=world.other_pages,
+            live_objects=workload.live_objects if workload is not None else lambda: 0,
+        )
+        watch = cls(world, series, ledger, interval, conservation)
+        world.scheduler.stepped = watch.stepped
+        world.probes.gp_started.subscribe(watch.gp_started)
+        world.probes.gp_ended.subscribe(watch.gp_ended)
+        world.probes.block_missed.subscribe(lambda _cpu, _objects: series.emergency(now_ns()))
+        series.observe(0, world.pages.given_pages * PAGE_SIZE_BYTES, watch.parts_bytes)
+        return watch
+
+    def stepped(self, machine: Machine) -> None:
+        """Check and record the instant after a step; end the run when everything is drained."""
+        del machine
+        world = self.world
+        self.conservation.check()
+        self.series.observe(
+            world.engine.now_ns, world.pages.given_pages * PAGE_SIZE_BYTES, self.parts_bytes
+        )
+        if world.outcome.running == 0:
+            self._ended()
+        elif not self.workload_marked and world.outcome.first_start_ns >= 0:
+            self.workload_marked = 1
+            self.series.mark_start(world.engine.now_ns)
+
+    def gp_started(self, gp_seq: int) -> None:
+        """Note when a grace period begins."""
+        del gp_seq
+        self.gp_began_ns = self.world.engine.now_ns
+
+    def gp_ended(self, gp_seq: int) -> None:
+        """Note how long a grace period took."""
+        del gp_seq
+        now_ns = self.world.engine.now_ns
+        length_ns = now_ns - self.gp_began_ns
+        self.gp_ns_max = max(self.gp_ns_max, length_ns)
+        self.gp_ns_sum += length_ns
+        self.series.grace_period(now_ns)
+
+    def parts_bytes(self) -> tuple[int, ...]:
+        """Return the footprint by part, each from its own account.
+
+        Raises
+        ------
+        PropertyViolation
+            When the parts are not the whole.
+        """
+        world = self.world
+        held = world.books.size_bytes
+        slab_bytes = world.allocator.pages() * PAGE_SIZE_BYTES
+        parts = (
+            held[Part.LIVE],
+            held[Part.COLLECTING_LIST],
+            held[Part.COLLECTING_BLOCKS],
+            held[Part.WAITING_GP],
+            held[Part.WAITING_WORKER],
+            slab_bytes - world.allocator.handed_out_bytes(),
+            world.generation.block_pages() * PAGE_SIZE_BYTES,
+            world.other_pages * PAGE_SIZE_BYTES,
+        )
+        total_bytes = world.pages.given_pages * PAGE_SIZE_BYTES
+        if sum(parts) != total_bytes:
+            what = f"the parts {parts} are {sum(parts)} bytes, the page allocator has given out {total_bytes}"
+            raise PropertyViolation("conservation of bytes", world.engine.now_ns, what)
+        return parts
+
+    def _ended(self) -> None:
+        world = self.world
+        if self.workload_marked < 2:
+            self.workload_marked = 2
+            self.series.mark_end(world.engine.now_ns)
+        if world.workload_over() and world.books.total_objects == 0:
+            world.engine.finish()
+
+
+@attrs.define(eq=False)
+class StallWatch(Actor):
+    """Looks every so often whether grace periods still end, and whether the time allowed is over."""
+
+    world: World = attrs.field(kw_only=True)
+    interval: IntervalLaw = attrs.field(kw_only=True)
+    _completed: int = -1
+
+    def fire(self) -> Machine | None:
+        """Look, and come again."""
+        world = self.world
+        if (
+            self._completed == world.rcu.completed
+            and world.books.objects[Part.WAITING_GP]
+            and not self.interval.open
+        ):
+            raise Hang(f"no grace period has ended for {STALL_NS // S_NS} s: {describe(world)}")
+        self._completed = world.rcu.completed
+        world.engine.schedule(self, world.engine.now_ns + STALL_NS)
+        return None
+
+
+@attrs.define(eq=False)
+class LimitWatch(Actor):
+    """Ends a run at its limit of virtual time."""
+
+    world: World = attrs.field(kw_only=True)
+
+    def fire(self) -> Machine | None:
+        """Give up."""
+        limit_ms = self.world.engine.now_ns // MS_NS
+        raise LimitReached(f"the limit of {limit_ms} ms of virtual time (run.limit_ms) is reached")
+
+
+def describe(world: World) -> str:
+    """Return who waits for what."""
+    waiting = list(world.rcu.describe())
+    waiting += [
+        f"{machine.name} {'asleep' if machine.asleep else 'awake'} at {machine.at or 'its coroutine'}"
+        for machine in world.machines
+        if machine.name in world.scheduler.threads and not machine.asleep
+    ]
+    return "; ".join(waiting)

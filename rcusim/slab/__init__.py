@@ -1,0 +1,1 @@
+"""Slab allocators: kmalloc classes, slab layouts, and classic SLAB with its arrays and lists."""
