@@ -15,7 +15,7 @@ from rcusim.errors import PropertyViolation
 from rcusim.probes import Probes
 
 FREE, LIVE, QUEUED = 0, 1, 2
-STATES = 4
+STATES = 4  # a power of two
 NAMES = ("free", "live", "queued")
 
 
@@ -29,7 +29,7 @@ def move_all(
         if address < 0 or address >= len(ledger):
             return i
         value = ledger[address]
-        if value % STATES != source:
+        if value & (STATES - 1) != source:
             return i
         if source == FREE:
             value += STATES
@@ -41,7 +41,7 @@ def move_all(
 def next_in_state(ledger: IntArray, state: int, first: int) -> int:
     """Return the first address from `first` on that is in `state`, or -1."""
     for address in range(first, len(ledger)):
-        if ledger[address] % STATES == state:
+        if ledger[address] & (STATES - 1) == state:
             return address
     return -1
 

@@ -65,8 +65,13 @@ class Comparison:
         return self.second * 1000 // self.first
 
 
-def quantities(run: RunResult) -> list[Quantity]:
-    """Return the numbers of a run in the order of a table."""
+def quantities(run: RunResult, among: Sequence[RunResult] = ()) -> list[Quantity]:
+    """Return the numbers of a run in the order of a table.
+
+    Consumers of CPU time and paths of frees are those that occur in the run or in one of `among`.
+    """
+    runs = (run, *among)
+    paths = sorted({path for each in runs for path in each.statistics.frees_by_path})
     line, counts, footprint, statistics = run.rcuscale, run.objects, run.footprint, run.statistics
     found = [
         Quantity("total time (rcuscale)", "ns", None if line is None else line.total_ns),
@@ -96,10 +101,9 @@ def quantities(run: RunResult) -> list[Quantity]:
         Quantity("grace period, max", "ns", statistics.gp_ns_max),
         Quantity("grace period, mean", "ns", statistics.gp_ns_mean),
     ]
-    found += [Quantity(f"CPU: {name}", "ns", run.cpu_ns.get(name)) for name in consumers([run])]
+    found += [Quantity(f"CPU: {name}", "ns", run.cpu_ns.get(name)) for name in consumers(runs)]
     found += [
-        Quantity(f"freed by {path}", "", objects)
-        for path, objects in sorted(statistics.frees_by_path.items())
+        Quantity(f"freed by {path}", "", statistics.frees_by_path.get(path)) for path in paths
     ]
     return found
 
@@ -153,8 +157,10 @@ def median(values: Sequence[int]) -> int:
 
 def compare(first: RunResult, second: RunResult) -> list[Comparison]:
     """Return the quantities of two runs side by side; those that neither has are left out."""
-    left = {(entry.name, entry.unit): entry.value for entry in quantities(first)}
-    right = {(entry.name, entry.unit): entry.value for entry in quantities(second)}
-    keys = dict.fromkeys((*left, *right))
-    pairs = [Comparison(*key, left.get(key), right.get(key)) for key in keys]
-    return [pair for pair in pairs if pair.first is not None or pair.second is not None]
+    both = (first, second)
+    pairs = zip(quantities(first, both), quantities(second, both), strict=True)
+    return [
+        Comparison(left.name, left.unit, left.value, right.value)
+        for left, right in pairs
+        if left.value is not None or right.value is not None
+    ]

@@ -16,7 +16,7 @@ from rcusim.simulation.world import World
 from rcusim.units import MS_NS, PAGE_SIZE_BYTES, S_NS
 
 STALL_NS = 60 * S_NS
-"""With objects waiting, nobody reading and no grace period ended for so long, the world hangs."""
+"""With objects queued, nobody reading, and neither a free nor a grace period for so long, the world hangs."""
 
 
 @attrs.define(eq=False)
@@ -130,18 +130,17 @@ class StallWatch(Actor):
 
     world: World = attrs.field(kw_only=True)
     interval: IntervalLaw = attrs.field(kw_only=True)
-    _completed: int = -1
+    _seen: tuple[int, int] = (-1, -1)
 
     def fire(self) -> Machine | None:
         """Look, and come again."""
         world = self.world
-        if (
-            self._completed == world.rcu.completed
-            and world.books.objects[Part.WAITING_GP]
-            and not self.interval.open
-        ):
-            raise Hang(f"no grace period has ended for {STALL_NS // S_NS} s: {describe(world)}")
-        self._completed = world.rcu.completed
+        books = world.books
+        progress = (world.rcu.completed, books.freed)
+        if progress == self._seen and books.queued > books.freed and not self.interval.open:
+            words = f"{books.queued - books.freed} objects are queued and for {STALL_NS // S_NS} s"
+            raise Hang(f"the world hangs: {words} nothing was freed: {describe(world)}")
+        self._seen = progress
         world.engine.schedule(self, world.engine.now_ns + STALL_NS)
         return None
 

@@ -89,9 +89,7 @@ def result_grid(result: Result) -> Grid:
     for run in result.runs:
         variants.setdefault(run.variant, []).append(run)
     columns = {name: _by_key(spreads(runs)) for name, runs in variants.items()}
-    keys = dict.fromkeys(
-        (entry.name, entry.unit) for run in result.runs for entry in quantities(run)
-    )
+    keys = [(entry.name, entry.unit) for entry in quantities(result.runs[0], result.runs)]
     with_change = len(columns) == 2
     rows = []
     for key in keys:

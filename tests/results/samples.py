@@ -62,7 +62,7 @@ def series(
 
 
 @functools.cache
-def run(variant: str = "kfree_bulk", seed: int = 1, **changes: Any) -> RunResult:  # noqa: ANN401
+def run(variant: str = "kfree_bulk", seed: int = 1, **changes: Any) -> RunResult:
     """Return a run; `changes` replace fields of :class:`RunResult`."""
     blocks = variant != "baseline_kfree"
     values: dict[str, Any] = {

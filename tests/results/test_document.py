@@ -13,7 +13,7 @@ from rcusim.results.model import PARTS, Result, RunResult
 from tests.results.samples import run
 
 
-def saved(result: RunResult) -> Any:  # noqa: ANN401 - a JSON document
+def saved(result: RunResult) -> Any:
     return json.loads(json.dumps(full_document(result)))
 
 
@@ -63,7 +63,7 @@ def test_another_format_is_refused_by_its_number() -> None:
         run_from({**saved(run()), "format": 2}, "x.json")
 
 
-def drop(document: Any, *path: str) -> Any:  # noqa: ANN401
+def drop(document: Any, *path: str) -> Any:
     changed = copy.deepcopy(document)
     entry = changed
     for key in path[:-1]:

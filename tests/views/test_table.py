@@ -44,8 +44,8 @@ worker wake-ups per second                   300         300    +0.0%
 CPU: producer               s              2.000       2.000    +0.0%
 CPU: worker                 ms           700.000     700.000    +0.0%
 CPU: idle                   ms           500.000     500.000    +0.0%
-freed by list                            6144000          90  -100.0%
 freed by bulk                                  -     6143910        -
+freed by list                            6144000          90  -100.0%
 
 baseline_kfree, seed 1: Total time taken by all kfree'ers: 341000000 ns, loops: 2000, \
 batches: 26, memory footprint: 158MB
