@@ -353,7 +353,7 @@ def test_reproduce_prints_the_contracts_json(
     assert campaign == [(None, False)]
 
 
-def python(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:  # noqa: ANN401
+def python(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, *arguments], capture_output=True, text=True, check=False, **options
     )

@@ -8,7 +8,7 @@ preemption also within steps that pass ``might_sleep()`` again and again.
 
 Models per-CPU CFS run queues, ``__do_softirq`` with its limits and ksoftirqd, the timer wheel with its
 granularity (4.8 and later: a timer of n jiffies never fires before n whole jiffies), NO_HZ idle, and the
-choice of a CPU for a waking thread (an idle one, else the lighter of the previous and the waker's).
+choice of a CPU for a waking thread (an idle one, else the previous or the waker's by average load).
 Leaves out load balancing between wake-ups, frequency scaling, user mode, and real-time classes.
 """
 
@@ -24,11 +24,14 @@ import attrs
 from rcusim.engine.clock import Actor, Engine
 from rcusim.engine.steps import Level, Machine, Timer, state, wiring
 from rcusim.machine.context import CpuContext
+from rcusim.machine.load import LoadAverage
 from rcusim.machine.threads import NICE_0_WEIGHT, CfsTunables, Thread
 from rcusim.units import MS_NS
 
 SOFTIRQ_RESTARTS = 10
 SOFTIRQ_TIME_NS = 2 * MS_NS
+WAKE_AFFINE_PCT = 100 + (117 - 100) // 2
+"""How much lighter the waker's CPU may be taken for: half of the domain's ``imbalance_pct``."""
 WHEEL_FIRST_LEVEL = 63
 WHEEL_LEVEL_SHIFT = 3
 
@@ -159,6 +162,7 @@ class Cpu(Actor):
     queue: list[Thread] = attrs.field(factory=list)
     queue_weight: int = 0
     min_vruntime_ns: int = 0
+    average: LoadAverage = attrs.field(factory=LoadAverage)
     spent_ns: dict[str, int] = attrs.field(factory=dict)
     batch: list[Machine] = attrs.field(factory=list)
     running_softirq: Machine | None = None
@@ -251,6 +255,7 @@ class Cpu(Actor):
     def _schedule(self) -> Machine | None:
         """Pick the next thread (``__schedule``)."""
         scheduler, cpu, previous = self.scheduler, self.context.cpu, self.current
+        self.load()
         self.context.need_resched = False
         if previous is not None and (previous.left_ns or not previous.machine.asleep):
             self.enqueue(previous)
@@ -297,6 +302,7 @@ class Cpu(Actor):
 
     def enqueue(self, thread: Thread) -> None:
         """Put a runnable thread on the queue."""
+        self.load()
         self.queue.append(thread)
         self.queue_weight += thread.weight
         thread.queued = True
@@ -308,10 +314,9 @@ class Cpu(Actor):
         thread.queued = False
 
     def load(self) -> int:
-        """Return the weight of everything runnable here."""
-        current = self.current
-        running = current.weight if current is not None and not current.machine.asleep else 0
-        return self.queue_weight + running
+        """Return the average of the weight that was runnable here (``cfs_rq_load_avg``)."""
+        running = self.current.weight if self.current is not None else 0
+        return self.average.advance(self.scheduler.engine.now_ns, self.queue_weight + running)
 
     def preempt_if_better(self, thread: Thread) -> None:
         """Ask for the CPU on behalf of a thread that has just woken (``check_preempt_wakeup``)."""
@@ -628,13 +633,20 @@ class Scheduler:
         cpu.preempt_if_better(thread)
 
     def _select(self, home: Cpu, waker: Cpu) -> Cpu:
-        """Choose a CPU for a thread that may run anywhere (``select_task_rq_fair``, simplified)."""
+        """Choose a CPU for a thread that may run anywhere.
+
+        ``select_task_rq_fair`` of 5.5: an idle CPU, the previous one first; else the waker's or the
+        previous one, whichever has had less load for its capacity (``wake_affine_weight``). That
+        looks at averages: what runs there at this instant does not matter.
+        """
         if _is_free(home):
             return home
         for cpu in self.cpus:
             if _is_free(cpu):
                 return cpu
-        return waker if waker.load() < home.load() else home
+        theirs = waker.load() * waker.slowdown_permille * 100
+        ours = home.load() * home.slowdown_permille * WAKE_AFFINE_PCT
+        return waker if theirs < ours else home
 
 
 def _is_free(cpu: Cpu) -> bool:

@@ -101,14 +101,27 @@ async def test_an_unpinned_thread_goes_to_an_idle_cpu() -> None:
     assert (mover.cpu, log[1]) == (1, (52_500, "m"))
 
 
-async def test_with_no_cpu_idle_it_goes_to_the_lighter_of_home_and_waker() -> None:
+async def test_with_no_cpu_idle_it_goes_to_whichever_of_home_and_waker_was_less_loaded() -> None:
     rig = Rig(cpus=2)
-    rig.thread("light", [1_000_000, 1], cpu=0, nice=19)
-    rig.thread("heavy", [1_000_000, 1], cpu=1)
+    rig.thread("light", [200_000_000, 1], cpu=0, nice=19)
+    rig.thread("heavy", [200_000_000, 1], cpu=1)
     mover = rig.thread("m", [100, 1], cpu=1, asleep=True, pinned=False)
-    rig.at(50_000, mover.wake)  # woken from CPU 0
-    await rig.run(900_000)
+    rig.at(100_000_000, mover.wake)  # woken from CPU 0
+    await rig.run(101_000_000)
     assert mover.cpu == 0
+
+
+async def test_averages_decide_not_what_runs_at_the_instant() -> None:
+    rig = Rig(cpus=2)
+    rig.thread("was heavy", [90_000_000, 1], cpu=0)
+    rig.thread("light", [200_000_000, 1], cpu=0, nice=19)
+    rig.thread("was light", [200_000_000, 1], cpu=1, nice=19)
+    newcomer = rig.thread("newly heavy", [50_000_000, 1], cpu=1, asleep=True)
+    mover = rig.thread("m", [100, 1], cpu=1, asleep=True, pinned=False)
+    rig.at(99_000_000, newcomer.wake)
+    rig.at(100_000_000, mover.wake)  # woken from CPU 0, where nothing heavy runs now
+    await rig.run(101_000_000)
+    assert mover.cpu == 1
 
 
 async def test_softirqs_run_at_the_end_of_the_tick_on_top_of_the_thread() -> None:

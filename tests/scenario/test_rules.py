@@ -20,11 +20,11 @@ from rcusim.scenario import (
 from rcusim.scenario.rules import objects_of, problems
 
 
-def rcuscale(**keys: Any) -> Scenario:  # noqa: ANN401 - values of keys
+def rcuscale(**keys: Any) -> Scenario:
     return Scenario(workload=RcuscaleWorkload(**keys))
 
 
-def burst(**keys: Any) -> Scenario:  # noqa: ANN401
+def burst(**keys: Any) -> Scenario:
     return Scenario(workload=BurstWorkload(**keys))
 
 

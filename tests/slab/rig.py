@@ -121,7 +121,7 @@ class Pair:
         pages = make_pages(text, memory_mib, spare_pages)
         slab = make_slab(layout, sizes_bytes, cpus=cpus, minimum_bytes=minimum_bytes, pages=pages)
         spec = SlabSpecification(
-            pages=make_pages(text, memory_mib, spare_pages),
+            pages=make_pages("compiled", memory_mib, spare_pages),
             layout=LAYOUTS[layout],
             shapes=slab.caches,
             cpus=cpus,
@@ -138,7 +138,7 @@ class Pair:
         out = self._array(n + 1)
         got = self.slab.allocate(cpu, cache, n, out, 1)
         self.spec.begin()
-        things = []
+        things: list[Thing] = []
         while len(things) < n:
             thing = self.spec.allocate(cpu, cache)
             if thing is None:

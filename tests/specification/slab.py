@@ -1,7 +1,8 @@
 """Classic SLAB, one object at a time: slow, obvious, and written without a look at the kernel text.
 
-What the arrays of :mod:`rcusim.slab.kernel` mean in Python objects and lists. The head of a list is
-index 0. Geometry is taken as given (it has its own tests); pages come from a page allocator of its own.
+What the arrays of :mod:`rcusim.slab.kernel` mean in Python objects and lists. The head of a list
+is index 0. Geometry is taken as given (it has its own tests); pages come from a page allocator of
+its own.
 """
 
 from __future__ import annotations
