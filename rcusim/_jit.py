@@ -16,30 +16,16 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol, TypeVar, cast
+from typing import TypeVar, cast
 
 import numpy as np
+
+from rcusim.abc import IntArray as IntArray  # noqa: PLC0414 - belongs to this vocabulary
 
 F = TypeVar("F", bound=Callable[..., object])
 
 KERNEL_FILES = ("_jit.py", "machine/pages.py", "slab/kernel.py", "oracles/ledger.py")
 """Every file that holds a kernel; a test compares this list with the uses of :func:`kernel`."""
-
-
-class IntArray(Protocol):
-    """What a kernel needs of an array: an integer ``ndarray`` or a list of ``int``."""
-
-    def __len__(self) -> int:
-        """Return the number of elements."""
-        ...
-
-    def __getitem__(self, index: int, /) -> int:
-        """Return one element."""
-        ...
-
-    def __setitem__(self, index: int, value: int, /) -> None:
-        """Set one element."""
-        ...
 
 
 def _source_digest() -> str:

@@ -7,7 +7,22 @@ from typing import Protocol
 
 import attrs
 
-from rcusim._jit import IntArray
+
+
+class IntArray(Protocol):
+    """What a kernel needs of an array: an integer ``ndarray`` or a list of ``int``."""
+
+    def __len__(self) -> int:
+        """Return the number of elements."""
+        ...
+
+    def __getitem__(self, index: int, /) -> int:
+        """Return one element."""
+        ...
+
+    def __setitem__(self, index: int, value: int, /) -> None:
+        """Set one element."""
+        ...
 
 
 @attrs.define(eq=False, kw_only=True)

@@ -27,7 +27,7 @@ FLOORS = {
 
 # rooms of one floor that may see each other
 NEIGHBOURS = {
-    ("abc", "_jit"),
+    ("_jit", "abc"),
     ("simulation", "scenario"),
     ("simulation", "results"),
     ("results", "scenario"),

@@ -97,12 +97,17 @@ class Engine:
         Looked at between slices of events; true asks for a clean stop (a signal came).
     progress : callable
         Called between slices of events.
+    waiting : callable
+        Says who waits for what, for the report of a hang.
+    advancing : callable
+        Told the instant to which time is about to go on, while the world is as it was.
     """
 
     inline: bool = True
     stop: Callable[[], bool] = attrs.field(default=lambda: False)
     progress: Callable[[], None] = attrs.field(default=lambda: None)
     waiting: Callable[[], str] = attrs.field(default=lambda: "")
+    advancing: Callable[[int], None] = attrs.field(default=lambda _: None)
     now_ns: int = 0
     handovers: int = 0
     events: int = 0
@@ -224,7 +229,9 @@ class Engine:
             if actor.entry != sequence:
                 continue
             actor.entry = -1
-            self.now_ns = at_ns
+            if at_ns != self.now_ns:
+                self.advancing(at_ns)
+                self.now_ns = at_ns
             self.events += 1
             self._actor = actor
             machine = actor.fire()

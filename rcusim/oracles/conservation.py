@@ -129,7 +129,7 @@ class Conservation:
             return f"object {lost[0]:#x} is queued and on no list or block"
         for where, chain in self.generation.chains():
             if where is part and chain.objects:
-                return f"its newest object is {chain.slots()[-1]:#x}"
+                return f"its newest is object {chain.slots()[-1]:#x}"
         queued = self.ledger.in_state(QUEUED)
         return f"object {queued[0]:#x} is among those queued" if queued else "no object is queued"
 

@@ -127,7 +127,9 @@ def _warm_up() -> float:
         workload=RcuscaleWorkload(kfree_alloc_num=600, kfree_loops=4),
     )
     for generation in ("G1", "G2"):
-        simulate(attrs.evolve(small, reclaim=attrs.evolve(small.reclaim, generation=generation)))
+        run = simulate(attrs.evolve(small, reclaim=attrs.evolve(small.reclaim, generation=generation)))
+        if run.interrupted:
+            raise Interrupted("stopped by a signal while kernels were compiled")
     return time.perf_counter() - began_s
 
 

@@ -54,6 +54,7 @@ class Watch:
         )
         watch = cls(world, series, ledger, interval, conservation)
         world.scheduler.stepped = watch.stepped
+        world.engine.advancing = lambda at_ns: series.hold(at_ns, watch.parts_bytes)
         world.probes.gp_started.subscribe(watch.gp_started)
         world.probes.gp_ended.subscribe(watch.gp_ended)
         world.probes.block_missed.subscribe(lambda _cpu, _objects: series.emergency(now_ns()))

@@ -178,6 +178,9 @@ class CacheRequest:
         Alignment of objects.
     early : bool
         Whether the cache is made before ``slab_early_init`` clears: its management stays on-slab.
+    keeps_contents : bool
+        Whether free objects stay as they are, for a constructor or SLAB_TYPESAFE_BY_RCU: no place
+        for a freelist (gen 4). kmalloc caches do not ask for that.
     minimum_bytes : int
         ``KMALLOC_MIN_SIZE``.
     cpus : int
@@ -189,6 +192,7 @@ class CacheRequest:
     size_bytes: int
     align_bytes: int = kmalloc.CACHE_LINE_BYTES
     early: bool = False
+    keeps_contents: bool = False
     minimum_bytes: int = 32
     cpus: int = 1
     large_memory: bool = True
@@ -326,11 +330,16 @@ def _by_threshold(layout: SlabLayout, request: CacheRequest) -> tuple[_Fit, int,
 
 
 def _by_trial(layout: SlabLayout, request: CacheRequest) -> tuple[_Fit, int, bool, bool]:
-    """Try freelist in a free object, off-slab, on-slab, in this order (gen 4, 5.4)."""
-    fit = _order(layout, request, off_slab=True, recursion_guard=False)
-    if fit is not None and layout.management_bytes(fit.objects) <= request.size_bytes:
-        return fit, layout.management_bytes(fit.objects), False, True
-    fit = _order(layout, request, off_slab=True)
+    """Try freelist in a free object, off-slab, on-slab, in this order (gen 4, 5.4).
+
+    The second can only succeed where the first is not allowed: a freelist worth an object of half
+    the size also fits in one of the full size.
+    """
+    if not request.keeps_contents:
+        fit = _order(layout, request, off_slab=True)
+        if fit is not None and layout.management_bytes(fit.objects) <= request.size_bytes:
+            return fit, layout.management_bytes(fit.objects), False, True
+    fit = _order(layout, request, off_slab=True, worthwhile=True)
     if fit is not None and fit.left_bytes < layout.management_bytes(fit.objects):
         return fit, layout.management_bytes(fit.objects), True, False
     fit = _order(layout, request, off_slab=False)
@@ -342,9 +351,13 @@ def _by_trial(layout: SlabLayout, request: CacheRequest) -> tuple[_Fit, int, boo
 
 
 def _order(
-    layout: SlabLayout, request: CacheRequest, *, off_slab: bool, recursion_guard: bool = True
+    layout: SlabLayout, request: CacheRequest, *, off_slab: bool, worthwhile: bool = False
 ) -> _Fit | None:
-    """Return the slab that ``calculate_slab_order`` settles for."""
+    """Return the slab that ``calculate_slab_order`` settles for.
+
+    Its limit on the objects of an off-slab cache, which in gens 1 to 3 excludes that such a cache
+    needs itself, is left out: it lies above any number that these thresholds allow.
+    """
     found = None
     for order in range(MAX_ORDER + 1):
         fit = _estimate(layout, request, order, off_slab=off_slab)
@@ -352,11 +365,8 @@ def _order(
             continue
         if fit.objects > layout.objects_max:
             break
-        if off_slab and recursion_guard:
-            if layout.late_rules and not _worthwhile(layout, request, fit.objects):
-                continue
-            if not layout.late_rules and fit.objects > _off_slab_objects_max(layout, request):
-                break
+        if worthwhile and not _worthwhile(layout, request, fit.objects):
+            continue
         found = fit
         if order >= request.max_order or fit.left_bytes * 8 <= PAGE_SIZE_BYTES << order:
             break
@@ -379,22 +389,15 @@ def _estimate(layout: SlabLayout, request: CacheRequest, order: int, *, off_slab
     return _Fit(order, objects, max(0, slab_bytes - objects * size_bytes - management_bytes))
 
 
-def _off_slab_objects_max(layout: SlabLayout, request: CacheRequest) -> int:
-    """Return the objects above which off-slab management could need a cache like this itself."""
-    return (request.object_bytes - layout.descriptor_bytes) // layout.index_bytes
-
-
 def _worthwhile(layout: SlabLayout, request: CacheRequest, objects: int) -> bool:
     """Return whether an off-slab freelist is allowed and gains enough (gen 4)."""
-    holder = management_class(layout, objects, request.minimum_bytes)
-    if holder >= request.size_bytes:
-        return False  # also ends the recursion of the next line
-    holder_request = kmalloc_request(
-        holder, request.minimum_bytes, request.cpus, large_memory=request.large_memory
+    holder = kmalloc_request(
+        management_class(layout, objects, request.minimum_bytes),
+        request.minimum_bytes,
+        request.cpus,
+        large_memory=request.large_memory,
     )
-    if geometry(layout, holder_request).off_slab:
-        return False
-    return holder_request.object_bytes <= request.object_bytes // 2
+    return holder.object_bytes <= request.size_bytes // 2 and not geometry(layout, holder).off_slab
 
 
 def _aligned(size_bytes: int, align_bytes: int) -> int:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from rcusim._jit import IntArray
 from rcusim.abc import Allocator
+from rcusim.cli import main
 from rcusim.engine.steps import state
 from rcusim.machine.pages import PageAllocator
 from rcusim.machine.platform import Platform
@@ -159,3 +162,49 @@ def test_the_same_scenarios_are_clean_with_the_right_model_and_the_law_was_not_v
     assert counters["objects_freed_under_reader"] > 1000
     assert counters["objects_checked"] == run.objects.allocated == run.objects.freed
     assert counters["recounts"] > 3
+
+
+FLOOD = """
+[machine]
+cpus = 4
+memory_mib = 256
+[reclaim]
+generation = "G1"
+[workload]
+kind = "rcuscale"
+kfree_alloc_num = 500
+kfree_loops = 40
+[readers]
+threads = 2
+long_threads = 1
+long_section_ms = 15
+long_gap_ms = 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("parts", "says"),
+    [
+        (rcu(gp=HastyKthread), READER),
+        (rcu(gp=DeafKthread), READER),
+        (generation(Dropping), OBJECT),
+        (generation(Doubling), OBJECT),
+        (generation(Misfiling), OBJECT),
+    ],
+    ids=["gp-at-once", "cpu-skipped", "dropped", "freed-twice", "part-moved"],
+)
+def test_the_command_says_what_broke_and_exits_with_1(
+    parts: Parts,
+    says: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    file = tmp_path / "flood.toml"
+    file.write_text(FLOOD)
+    monkeypatch.setattr("rcusim.simulation.simulate", functools.partial(simulate, parts=parts))
+    assert main(["run", str(file), "--out", str(tmp_path / "out")]) == 1
+    written = capsys.readouterr().err
+    assert re.search(says, written), written
+    assert re.search(r"violated at \d+ ns", written)
+    assert (tmp_path / "out" / "result.json").exists()

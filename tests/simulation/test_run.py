@@ -188,7 +188,7 @@ def test_a_limit_of_virtual_time_ends_the_run() -> None:
 
 
 def test_a_signal_leaves_a_partial_result() -> None:
-    sent = []
+    sent: list[bool] = []
 
     def progress(done: int, total: int) -> None:
         assert 0 <= done <= total
