@@ -8,7 +8,6 @@ from typing import Protocol
 import attrs
 
 
-
 class IntArray(Protocol):
     """What a kernel needs of an array: an integer ``ndarray`` or a list of ``int``."""
 

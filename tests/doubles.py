@@ -89,3 +89,16 @@ class SimpleAllocator:
 
     def recount_pages(self) -> int:
         return len(self.used)
+
+    def drained_pages_most(self) -> int:
+        return 0
+
+    def cache_of_object(self, address: int) -> int:
+        assert address >= 0
+        return 0
+
+    def locks(self) -> list[Hold]:
+        return []
+
+    def counters(self) -> dict[str, int]:
+        return {"objects_out": self.out}

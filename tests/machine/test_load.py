@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import itertools
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,7 +11,7 @@ from rcusim.machine.load import DECAY, PERIOD_NS, LoadAverage
 def test_the_table_halves_in_32_periods() -> None:
     assert DECAY[0] == 1 << 32
     assert abs((DECAY[16] ** 2 >> 32) - (1 << 31)) <= 2  # 2**-0.5 squared
-    assert all(a > b for a, b in zip(DECAY, DECAY[1:], strict=False))
+    assert all(a > b for a, b in itertools.pairwise(DECAY))
 
 
 def test_it_rises_and_falls_with_a_half_life_of_32_periods() -> None:
