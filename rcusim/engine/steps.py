@@ -123,11 +123,14 @@ class Timer:
         Shared by all timers of a world: those armed since the last delivery.
     fire : callable
         What happens; runs in interrupt or softirq context of the CPU that armed the timer.
+    deferrable : bool
+        Whether an idle CPU may be late: it is not woken for such a timer.
     """
 
     name: str = wiring()
     armed: list[Timer] = wiring()
     fire: Callable[[], None] = wiring()
+    deferrable: bool = wiring(default=False)
     cpu: int = 0
     delay_jiffies: int = -1
     token: int = 0

@@ -169,6 +169,7 @@ class Cpu(Actor):
     softirq_began_ns: int = -1
     restarts: int = 0
     wheel: list[tuple[int, int, Timer, int]] = attrs.field(factory=list)
+    deferrable: list[tuple[int, int, Timer, int]] = attrs.field(factory=list)
 
     # -- the engine's side -------------------------------------------------------------------
 
@@ -499,12 +500,12 @@ class Tick(Actor):
             scheduler.engine.cancel(self)
 
     def _collect_expired(self) -> None:
-        wheel = self.cpu.wheel
         jiffies = self.cpu.scheduler.jiffies
-        while wheel and wheel[0][0] <= jiffies:
-            _expires, _sequence, timer, token = heapq.heappop(wheel)
-            self.timers.expired.append((timer, token))
-            self.timers.wake()
+        for wheel in (self.cpu.wheel, self.cpu.deferrable):
+            while wheel and wheel[0][0] <= jiffies:
+                _expires, _sequence, timer, token = heapq.heappop(wheel)
+                self.timers.expired.append((timer, token))
+                self.timers.wake()
 
 
 @attrs.define(eq=False)
@@ -603,7 +604,8 @@ class Scheduler:
         granularity = 1 << shift
         expires = (self.jiffies + timer.delay_jiffies + granularity) >> shift << shift
         self._timers += 1
-        heapq.heappush(cpu.wheel, (expires, self._timers, timer, timer.token))
+        wheel = cpu.deferrable if timer.deferrable else cpu.wheel
+        heapq.heappush(wheel, (expires, self._timers, timer, timer.token))
         if cpu.phase is Phase.IDLE:
             self.ticks[timer.cpu].plan()
 

@@ -35,6 +35,7 @@ from rcusim.reclaim.g2 import BulkBlocks
 from rcusim.scenario import BurstWorkload as BurstTable
 from rcusim.scenario import RcuscaleWorkload as RcuscaleTable
 from rcusim.scenario import Scenario
+from rcusim.slab.reaper import start_reapers
 from rcusim.slab.slab import Slab, SlabPrices
 from rcusim.units import MS_NS, PAGES_PER_MIB, US_NS, jiffy_ns
 from rcusim.workloads.base import Field, Outcome
@@ -213,6 +214,16 @@ class _Builder:
             outbox=self.outbox,
             armed=self.armed,
             now_ns=self.now_ns,
+        )
+        start_reapers(
+            allocator,
+            kworkers,
+            outbox=self.outbox,
+            armed=self.armed,
+            prices=self.platform.steps,
+            now_ns=self.now_ns,
+            jiffy_ns=scheduler.jiffy_ns,
+            hz=scenario.kernel.hz,
         )
         make = self.parts.generation or GENERATIONS[scenario.reclaim.generation]
         generation = make(around)

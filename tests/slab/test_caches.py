@@ -1,0 +1,72 @@
+"""Which caches a world has."""
+
+from __future__ import annotations
+
+import pytest
+
+from rcusim.slab import kmalloc
+from rcusim.slab.caches import kmalloc_caches
+from rcusim.slab.layout import LAYOUTS
+
+
+def names_and_managements(
+    layout: str, sizes: tuple[int, ...], minimum: int = 32
+) -> list[tuple[str, int]]:
+    caches = kmalloc_caches(LAYOUTS[layout], minimum, 4, sizes)
+    return [(cache.name, cache.management) for cache in caches]
+
+
+def test_one_size_on_arm64_is_one_cache() -> None:
+    assert names_and_managements("gen4_objfreelist", (24,), 128) == [("kmalloc-128", -1)]
+
+
+def test_sizes_of_one_class_share_a_cache() -> None:
+    assert names_and_managements("gen4_objfreelist", (65, 96, 70)) == [("kmalloc-96", -1)]
+
+
+def test_boot_caches_come_first_and_then_ascending() -> None:
+    found = names_and_managements("gen4_objfreelist", (500, 250, 190, 90, 128, 64, 32))
+    # the order of the published slabinfo tables, which list the youngest first
+    assert [name.removeprefix("kmalloc-") for name, _ in reversed(found)] == [
+        "512", "256", "192", "96", "64", "128", "32",
+    ]  # fmt: skip
+
+
+def test_off_slab_management_brings_its_own_cache() -> None:
+    # 48 + 8 * 4 bytes, 8 * 4 bytes, 8 bytes
+    assert names_and_managements("gen1_struct_slab", (512,)) == [
+        ("kmalloc-96", -1), ("kmalloc-512", 0),
+    ]  # fmt: skip
+    assert names_and_managements("gen2_page_overlay", (512,)) == [
+        ("kmalloc-32", -1), ("kmalloc-512", 0),
+    ]  # fmt: skip
+    assert names_and_managements("gen3_byte_index", (512, 64)) == [
+        ("kmalloc-32", -1), ("kmalloc-64", -1), ("kmalloc-512", 0),
+    ]  # fmt: skip
+    assert names_and_managements("gen4_objfreelist", (512,)) == [("kmalloc-512", -1)]
+
+
+def test_managements_of_different_size() -> None:
+    assert names_and_managements("gen1_struct_slab", (512, 4096, 128)) == [
+        ("kmalloc-128", -1), ("kmalloc-64", -1), ("kmalloc-96", -1),
+        ("kmalloc-512", 2), ("kmalloc-4096", 1),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("minimum", kmalloc.MINIMUMS_BYTES)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_all_classes_at_once(layout: str, minimum: int) -> None:
+    sizes = kmalloc.classes(minimum)
+    caches = kmalloc_caches(LAYOUTS[layout], minimum, 2, sizes)
+    assert sorted(cache.class_bytes for cache in caches) == list(sizes)
+    for cache in caches:
+        assert cache.geometry.off_slab == (cache.management >= 0)
+        if cache.management >= 0:
+            holder = caches[cache.management]
+            assert not holder.geometry.off_slab
+            assert holder.class_bytes >= cache.geometry.management_bytes
+
+
+def test_a_size_that_cannot_be_served_is_refused() -> None:
+    with pytest.raises(ValueError, match="SLAB serves at most"):
+        names_and_managements("gen4_objfreelist", (24, (4 << 20) + 1))
