@@ -1,6 +1,6 @@
 """Draws the figures of the README from the shipped scenarios.
 
-    python plots/gallery.py [NAME ...]
+Run as ``python plots/gallery.py [NAME ...]``.
 """
 
 from __future__ import annotations

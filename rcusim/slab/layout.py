@@ -46,6 +46,8 @@ class SlabLayout:
         Objects from this size on have their management off-slab; 0: decided by trial (gen 4).
     objects_max : int
         Most objects of a slab that the index can name.
+    object_bytes_min : int
+        Smaller objects are padded to this (``SLAB_OBJ_MIN_SIZE``), for indices of a byte to do.
     linked : bool
         Whether free objects form a linked list inside the index array; otherwise it is a stack.
     late_rules : bool
@@ -59,12 +61,17 @@ class SlabLayout:
     index_bytes: int
     off_slab_bytes: int
     objects_max: int
+    object_bytes_min: int
     linked: bool
     late_rules: bool
 
     def management_bytes(self, objects: int) -> int:
         """Return the size of descriptor and indices of a slab of `objects`."""
         return self.descriptor_bytes + objects * self.index_bytes
+
+    def object_bytes(self, request: CacheRequest) -> int:
+        """Return what an object of a cache occupies, after alignment."""
+        return _aligned(max(request.word_bytes, self.object_bytes_min), request.align_bytes)
 
 
 _UNLIMITED = 1 << 30
@@ -76,6 +83,7 @@ _EVERY = (
         index_bytes=4,
         off_slab_bytes=PAGE_SIZE_BYTES // 8,
         objects_max=_UNLIMITED,
+        object_bytes_min=1,
         linked=True,
         late_rules=False,
     ),
@@ -85,6 +93,7 @@ _EVERY = (
         index_bytes=4,
         off_slab_bytes=PAGE_SIZE_BYTES // 8,
         objects_max=_UNLIMITED,
+        object_bytes_min=1,
         linked=False,
         late_rules=False,
     ),
@@ -94,6 +103,7 @@ _EVERY = (
         index_bytes=1,
         off_slab_bytes=PAGE_SIZE_BYTES // 32,
         objects_max=255,
+        object_bytes_min=PAGE_SIZE_BYTES // 256,
         linked=False,
         late_rules=False,
     ),
@@ -103,6 +113,7 @@ _EVERY = (
         index_bytes=1,
         off_slab_bytes=0,
         objects_max=255,
+        object_bytes_min=PAGE_SIZE_BYTES // 256,
         linked=False,
         late_rules=True,
     ),
@@ -203,11 +214,6 @@ class CacheRequest:
         return _aligned(self.size_bytes, POINTER_BYTES)
 
     @property
-    def object_bytes(self) -> int:
-        """Size after alignment."""
-        return _aligned(self.word_bytes, self.align_bytes)
-
-    @property
     def max_order(self) -> int:
         """``slab_max_order``."""
         return 1 if self.large_memory else 0
@@ -287,7 +293,7 @@ def geometry(layout: SlabLayout, request: CacheRequest) -> CacheGeometry:
     """
     choose = _by_trial if layout.off_slab_bytes == 0 else _by_threshold
     fit, management_bytes, off_slab, objfreelist = choose(layout, request)
-    object_bytes = request.object_bytes
+    object_bytes = layout.object_bytes(request)
     limit = array_limit(object_bytes)
     batchcount = (limit + 1) // 2
     shared = request.cpus > 1 and object_bytes <= PAGE_SIZE_BYTES
@@ -317,7 +323,7 @@ def _by_threshold(layout: SlabLayout, request: CacheRequest) -> tuple[_Fit, int,
     fit = _order(layout, request, off_slab=off_slab)
     if fit is None:
         raise ValueError(
-            f"no slab of {layout.name} holds an object of {request.object_bytes} bytes"
+            f"no slab of {layout.name} holds an object of {layout.object_bytes(request)} bytes"
         )
     bare_bytes = layout.management_bytes(fit.objects)
     aligned_bytes = _aligned(bare_bytes, request.align_bytes)
@@ -345,7 +351,7 @@ def _by_trial(layout: SlabLayout, request: CacheRequest) -> tuple[_Fit, int, boo
     fit = _order(layout, request, off_slab=False)
     if fit is None:
         raise ValueError(
-            f"no slab of {layout.name} holds an object of {request.object_bytes} bytes"
+            f"no slab of {layout.name} holds an object of {layout.object_bytes(request)} bytes"
         )
     return fit, layout.management_bytes(fit.objects), False, False
 
@@ -376,7 +382,7 @@ def _order(
 def _estimate(layout: SlabLayout, request: CacheRequest, order: int, *, off_slab: bool) -> _Fit:
     """Return what a slab of an order holds (``cache_estimate``)."""
     slab_bytes = PAGE_SIZE_BYTES << order
-    size_bytes = request.object_bytes
+    size_bytes = layout.object_bytes(request)
     if off_slab:
         return _Fit(order, slab_bytes // size_bytes, slab_bytes % size_bytes)
     objects = max(0, slab_bytes - layout.descriptor_bytes) // (size_bytes + layout.index_bytes)
@@ -397,7 +403,8 @@ def _worthwhile(layout: SlabLayout, request: CacheRequest, objects: int) -> bool
         request.cpus,
         large_memory=request.large_memory,
     )
-    return holder.object_bytes <= request.size_bytes // 2 and not geometry(layout, holder).off_slab
+    holder_bytes = layout.object_bytes(holder)
+    return holder_bytes <= request.size_bytes // 2 and not geometry(layout, holder).off_slab
 
 
 def _aligned(size_bytes: int, align_bytes: int) -> int:

@@ -43,7 +43,7 @@ WORKED_OUT = {
     "kmem_cache": ((False, 128, 128), (False, 128, 128), (False, 64, 0)),
 }
 
-# pages and off-slab object of a slab, in bytes for 100 objects, of gens 1, 2, 3 (4 MiB and 8192 are whole)
+# class: pages and off-slab object of a slab, in bytes for 100 objects, of gens 1, 2, 3
 BYTES_OF_100 = {
     32: (3657, 3625, 3303),
     64: (6942, 6827, 6502),
@@ -99,7 +99,7 @@ def test_memory_per_object(class_bytes: int) -> None:
         slab_bytes = shape.slab_bytes
         if shape.off_slab:
             holder = management_class(layout, shape.objects_per_slab, 32)
-            slab_bytes += kmalloc_request(holder, 32, 1).object_bytes
+            slab_bytes += layout.object_bytes(kmalloc_request(holder, 32, 1))
         found.append((slab_bytes * 100 + shape.objects_per_slab // 2) // shape.objects_per_slab)
     assert tuple(found) == BYTES_OF_100[class_bytes]
 
@@ -212,8 +212,21 @@ def test_on_arm64_kmalloc_128_never_needs_itself() -> None:
 def test_an_index_of_a_byte_names_no_more_than_255_objects() -> None:
     shape = geometry(GEN3, CacheRequest(size_bytes=16, align_bytes=16))
     assert shape.objects_per_slab == 240
-    with pytest.raises(ValueError, match="no slab of gen3_byte_index holds an object of 8 bytes"):
-        geometry(GEN3, CacheRequest(size_bytes=8, align_bytes=8))
+
+
+def test_smaller_objects_are_padded_where_an_index_is_a_byte() -> None:
+    tiny = CacheRequest(size_bytes=3, align_bytes=8)
+    found = [
+        (geometry(layout, tiny).object_bytes, geometry(layout, tiny).objects_per_slab)
+        for layout in LAYOUTS.values()
+    ]
+    assert found == [(8, 337), (8, 341), (16, 240), (16, 240)]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+def test_an_object_above_the_largest_slab_is_refused(layout: SlabLayout) -> None:
+    with pytest.raises(ValueError, match=f"no slab of {layout.name} holds an object of 4194368"):
+        geometry(layout, CacheRequest(size_bytes=(4 << 20) + 1))
 
 
 @pytest.mark.parametrize("minimum", kmalloc.MINIMUMS_BYTES)
