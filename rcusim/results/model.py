@@ -159,7 +159,8 @@ class Statistics:
     worker_wakeups : int or None
         How often a kworker was woken.
     oldest_age_ns_max, oldest_age_ns_mean : int or None
-        Age of the oldest object that waits between ``kfree_rcu()`` and its free.
+        Age of the oldest object that waits between ``kfree_rcu()`` and its free; the mean is over
+        the ends of grace periods.
     wait_ns_mean : int or None
         Mean time of an object between ``kfree_rcu()`` and its free.
     gp_ns_max, gp_ns_mean : int or None

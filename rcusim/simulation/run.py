@@ -127,7 +127,9 @@ def _warm_up() -> float:
         workload=RcuscaleWorkload(kfree_alloc_num=600, kfree_loops=4),
     )
     for generation in ("G1", "G2"):
-        run = simulate(attrs.evolve(small, reclaim=attrs.evolve(small.reclaim, generation=generation)))
+        run = simulate(
+            attrs.evolve(small, reclaim=attrs.evolve(small.reclaim, generation=generation))
+        )
         if run.interrupted:
             raise Interrupted("stopped by a signal while kernels were compiled")
     return time.perf_counter() - began_s
@@ -233,7 +235,9 @@ def _statistics(world: World, watch: Watch) -> Statistics:
         block_fill_permille=books.block_objects * 1000 // entries if entries else None,
         worker_wakeups=sum(worker.wakeups for worker in world.kworkers),
         oldest_age_ns_max=books.wait_ns_max,
-        oldest_age_ns_mean=None,
+        oldest_age_ns_mean=(
+            watch.oldest_ns_sum // watch.oldest_samples if watch.oldest_samples else None
+        ),
         wait_ns_mean=books.wait_ns_sum // books.freed if books.freed else None,
         gp_ns_max=watch.gp_ns_max if ended else None,
         gp_ns_mean=watch.gp_ns_sum // ended if ended else None,

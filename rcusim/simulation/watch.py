@@ -32,6 +32,8 @@ class Watch:
     gp_began_ns: int = 0
     gp_ns_max: int = 0
     gp_ns_sum: int = 0
+    oldest_ns_sum: int = 0
+    oldest_samples: int = 0
 
     @classmethod
     def attach(cls, world: World, series: SeriesBuilder) -> Watch:
@@ -81,9 +83,21 @@ class Watch:
         self.gp_began_ns = self.world.engine.now_ns
 
     def gp_ended(self, gp_seq: int) -> None:
-        """Note how long a grace period took."""
+        """Note how long a grace period took, and how old the oldest object that waits is."""
         del gp_seq
         now_ns = self.world.engine.now_ns
+        born_ns = self.world.pool.born_ns
+        oldest_ns = min(
+            (
+                born_ns[chain.chunks[0]]
+                for _, chain in self.world.generation.chains()
+                if chain.chunks
+            ),
+            default=None,
+        )
+        if oldest_ns is not None:
+            self.oldest_samples += 1
+            self.oldest_ns_sum += now_ns - oldest_ns
         length_ns = now_ns - self.gp_began_ns
         self.gp_ns_max = max(self.gp_ns_max, length_ns)
         self.gp_ns_sum += length_ns

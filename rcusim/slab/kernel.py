@@ -852,3 +852,16 @@ def reap(
         else:
             reap_free(words, entries, rows, freelists, page_words, page_links, cpu, cache)
     settle(words)
+
+
+@kernel
+def walk_list(rows: IntArray, head: int) -> tuple[int, int]:
+    """Return the number of slabs of a list and of the objects that are out of them, by walking it."""
+    slabs = 0
+    active = 0
+    row = rows[(head << ROW_SHIFT) + NEXT]
+    while row != head:
+        slabs += 1
+        active += rows[(row << ROW_SHIFT) + ACTIVE]
+        row = rows[(row << ROW_SHIFT) + NEXT]
+    return slabs, active

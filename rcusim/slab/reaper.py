@@ -61,7 +61,9 @@ class CacheReap(WorkItem):
     def schedule(self, delay_s: int) -> None:
         """Come again in about `delay_s` seconds."""
         now_jiffies = self.now_ns() // self.jiffy_ns
-        self.work.schedule(self.home, rounded_delay(now_jiffies, delay_s * self.hz, self.hz, self.home))
+        self.work.schedule(
+            self.home, rounded_delay(now_jiffies, delay_s * self.hz, self.hz, self.home)
+        )
 
 
 def start_reapers(

@@ -335,23 +335,27 @@ class Slab:
         """
         if cache is None:
             return sum(self.recount_objects(number) for number in range(len(self.caches)))
-        active = sum(
-            int(self.rows[row * kernel.ROW + kernel.ACTIVE])
-            for which in range(kernel.LISTS)
-            for row in self.slab_list(cache, which)
-        )
+        active = self._walk(cache)[1]
         arrays = [self._array_at(cache, cpu) for cpu in range(self.cpus)] + [self._shared_at(cache)]
         parked = sum(int(self.entries[at + kernel.AVAIL]) for at in arrays)
         return active - parked - self._managers_in_use(cache)
 
     def _managers_in_use(self, cache: int) -> int:
         """Return how many objects of a cache hold the management of slabs, by walking these."""
-        found = 0
-        for number, other in enumerate(self.caches):
-            if other.management == cache:
-                for which in range(kernel.LISTS):
-                    found += sum(1 for _ in self.slab_list(number, which))
-        return found
+        return sum(
+            self._walk(number)[0]
+            for number, other in enumerate(self.caches)
+            if other.management == cache
+        )
+
+    def _walk(self, cache: int) -> tuple[int, int]:
+        """Return the slabs of a cache and the objects that are out of them, by walking all lists."""
+        slabs = active = 0
+        for which in range(kernel.LISTS):
+            found = kernel.walk_list(self.rows, kernel.LISTS * cache + which)
+            slabs += int(found[0])
+            active += int(found[1])
+        return slabs, active
 
     def pages(self) -> int:
         """Return the pages that slabs hold, from the counter."""
@@ -360,10 +364,8 @@ class Slab:
     def recount_pages(self) -> int:
         """Return the same by walking every slab list."""
         return sum(
-            1 << cache.geometry.order
+            self._walk(number)[0] << cache.geometry.order
             for number, cache in enumerate(self.caches)
-            for which in range(kernel.LISTS)
-            for _ in self.slab_list(number, which)
         )
 
     def drained_pages_most(self) -> int:

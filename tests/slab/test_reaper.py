@@ -27,8 +27,12 @@ def test_delays_end_at_whole_seconds_with_a_skew_for_each_cpu(
 
 def test_idle_arrays_and_slabs_are_given_back_while_a_world_goes_on() -> None:
     workload = BurstWorkload(duration_ms=5, pause_ms=30_000, bursts=2, rate_per_second=1_000_000)
-    awake = ReadersTable(threads=2, section_us=6_000, gap_us=200_000)  # an idle CPU is not woken to reap
-    scenario = attrs.evolve(burst("G1"), workload=workload, kernel=KernelTable(hz=250), readers=awake)
+    awake = ReadersTable(
+        threads=2, section_us=6_000, gap_us=200_000
+    )  # an idle CPU is not woken to reap
+    scenario = attrs.evolve(
+        burst("G1"), workload=workload, kernel=KernelTable(hz=250), readers=awake
+    )
     run = simulate(scenario)
     assert run.complete, run.reason
     counters = run.statistics.counters
