@@ -26,7 +26,10 @@ class IntArray(Protocol):
 
 @attrs.define(eq=False, kw_only=True)
 class Hold:
-    """A lock as a serial resource: who comes while it is held waits.
+    """A lock as a serial resource: who comes while another CPU holds it waits.
+
+    A CPU never waits for itself: locks are held with interrupts off, so that what a CPU has booked
+    as held is over when it comes again.
 
     Parameters
     ----------
@@ -39,16 +42,20 @@ class Hold:
         When the last holder lets go.
     wait_ns : int
         Time spent waiting for it, of all.
+    holder : int
+        The CPU that held it last.
     """
 
     name: str
     free_at_ns: int = 0
     wait_ns: int = 0
+    holder: int = -1
 
-    def acquire(self, now_ns: int, hold_ns: int) -> int:
-        """Hold the lock for `hold_ns` as early as possible; return how long that had to wait."""
-        start_ns = max(now_ns, self.free_at_ns)
-        self.free_at_ns = start_ns + hold_ns
+    def acquire(self, now_ns: int, hold_ns: int, cpu: int) -> int:
+        """Hold the lock for `hold_ns` as early as possible; return how long `cpu` had to wait."""
+        start_ns = now_ns if cpu == self.holder else max(now_ns, self.free_at_ns)
+        self.free_at_ns = max(self.free_at_ns, start_ns) + hold_ns
+        self.holder = cpu
         self.wait_ns += start_ns - now_ns
         return start_ns - now_ns
 

@@ -6,6 +6,7 @@
     ├── ScenarioError (ValueError)       a scenario, option or file is not usable        exit 2
     ├── PropertyViolation                a checked property does not hold                exit 1
     ├── LimitReached                     out of memory, time or steps, not asked about   exit 3
+    │   ├── Hang                         something is owed and nothing can happen        exit 3
     │   └── Interrupted                  SIGINT or SIGTERM                               exit 3
     └── InternalError                    our mistake, please report                      exit 70
 
@@ -85,6 +86,10 @@ class LimitReached(RcusimError):
     """The run cannot go on: memory, virtual time or steps are used up, or nothing can happen."""
 
     exit_code = 3
+
+
+class Hang(LimitReached):
+    """Nothing can happen any more although something is owed."""
 
 
 class Interrupted(LimitReached):

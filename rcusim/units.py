@@ -26,14 +26,3 @@ def jiffy_ns(hz: int) -> int:
     4000000
     """
     return S_NS // hz
-
-
-def fls(value: int) -> int:
-    """Return the position of the highest set bit, counted from 1; 0 for 0 (kernel ``fls``).
-
-    Examples
-    --------
-    >>> fls(0), fls(1), fls(4096)
-    (0, 1, 13)
-    """
-    return value.bit_length()

@@ -13,7 +13,13 @@ from importlib import resources
 
 import attrs
 
-from rcusim.errors import InternalError, Problem, ScenarioError
+from rcusim.errors import (
+    Interrupted,
+    LimitReached,
+    Problem,
+    PropertyViolation,
+    ScenarioError,
+)
 from rcusim.results.model import RunResult
 from rcusim.scenario import load
 from rcusim.simulation import simulate
@@ -144,10 +150,13 @@ def _how(full: bool, loops_published: int, seeds: Sequence[int]) -> str:
 
 def _scaled(run: RunResult, loops_published: int) -> dict[str, float]:
     line = run.rcuscale
+    where = f"{run.variant}, seed {run.seed}: "
+    if run.violations:
+        raise PropertyViolation("reproduce", run.virtual_ns, where + run.violations[0])
+    if run.interrupted:
+        raise Interrupted(where + run.reason)
     if line is None or not run.complete:
-        raise InternalError(
-            f"{run.variant}, seed {run.seed}: the run did not end: {'; '.join(run.violations)}"
-        )
+        raise LimitReached(where + run.reason)
     factor = loops_published / line.loops
     return {
         "total_ns": line.total_ns * factor,

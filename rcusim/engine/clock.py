@@ -19,7 +19,7 @@ import attrs
 import trio
 
 from rcusim.engine.steps import Machine, state, wiring
-from rcusim.errors import Interrupted, LimitReached, PropertyViolation
+from rcusim.errors import Hang, Interrupted, LimitReached, PropertyViolation
 
 SLICE_EVENTS = 5_000
 """Events between two looks at Trio and at the interrupt flag (costs nothing measurable)."""
@@ -51,10 +51,6 @@ class Actor:
     def charge(self, machine: Machine, price_ns: int) -> None:
         """Take note that `machine`, which :meth:`fire` returned, has taken a step for `price_ns`."""
         raise NotImplementedError
-
-
-class Hang(LimitReached):
-    """Nothing can happen any more although something is owed."""
 
 
 @state
@@ -164,7 +160,7 @@ class Engine:
                 await self.park(None)
                 nursery.cancel_scope.cancel()
         except BaseExceptionGroup as group:
-            raise _only(group) from None
+            raise self._with_time(_only(group)) from None
 
     async def _host(self, machine: Machine) -> None:
         """Be the task of one machine."""
@@ -187,7 +183,7 @@ class Engine:
     async def park(self, me: Machine | None) -> None:
         """Give the turn away; return when it has come back to `me` (None: when the run is over)."""
         while True:
-            chosen = self._pump_noting()
+            chosen = self._pump()
             if chosen is _SLICE_OVER:
                 await trio.lowlevel.checkpoint()
                 self.progress()
@@ -203,19 +199,16 @@ class Engine:
             await _wait_for_turn()
             return
 
-    def _pump_noting(self) -> Machine | None:
-        try:
-            return self._pump()
-        except PropertyViolation as error:
-            if error.time_ns < 0:  # raised where no clock is known
-                raise PropertyViolation(error.rule, self.now_ns, error.what) from error
-            raise
-        except LimitReached:
-            raise
-        except Exception as error:
+    def _with_time(self, error: BaseException) -> BaseException:
+        """Return the error that ended a run, with time and place where it has none."""
+        if (
+            isinstance(error, PropertyViolation) and error.time_ns < 0
+        ):  # raised where no clock is known
+            return PropertyViolation(error.rule, self.now_ns, error.what)
+        if isinstance(error, Exception) and not isinstance(error, PropertyViolation | LimitReached):
             actor = self._actor.name if self._actor else "nobody"
             error.add_note(f"at {self.now_ns} ns of virtual time, in a step of {actor}")
-            raise
+        return error
 
     def _pump(self) -> Machine | None:
         """Let events happen until a task has to run; return its machine, None at the end."""

@@ -2,8 +2,9 @@
 
 A :class:`Machine` does what the kernel does under one lock acquisition in one *step*, a method that is
 named by the field `at`. Between two steps anything may run. Waiting has one form: sleep until woken,
-then look again. A step never reads a clock and never schedules: it wakes other machines and arms
-timers, which puts them into the *outbox*; whoever drives the machine delivers them afterwards.
+then look again. A step never schedules: it wakes other machines, which puts them into the *outbox*, and
+arms timers; whoever drives the machine delivers both afterwards. No decision of the model reads a
+clock; workloads and books read one to measure.
 
 Fields are of two kinds: *state* (int, bool, str, and tuples of these) and *wiring*, set when the world
 is built and never after.
@@ -171,8 +172,16 @@ def step_prices(
         Class name to step name to price: the ``[price.*]`` tables of a platform file.
     machine : type
         The class.
+
+    Raises
+    ------
+    KeyError
+        When one of its steps has no price; names class and step.
     """
     prices: dict[str, Price] = {}
     for cls in reversed(machine.__mro__):
         prices.update(table.get(cls.__name__, {}))
+    for step in machine.STEPS:
+        if step not in prices:
+            raise KeyError(f"no price for step {step} of {machine.__name__}")
     return prices

@@ -127,20 +127,27 @@ class Ksoftirqd(Machine):
 
     softirqs: list[Machine] = wiring()
     rcu: RcuHooks = wiring()
+    running: int = -1
 
     def step(self) -> int:
-        """Take a step of the first pending softirq; sleep when none is pending."""
-        price_ns = self.prices["pass_on"][0]
-        for machine in self.softirqs:
-            if not machine.asleep:
-                price_ns += machine.step()
-                self.held.extend(machine.held)
-                machine.held.clear()
-                if machine.at == machine.STEPS[0]:  # its pass is over
-                    self.rcu.softirq_qs(self.cpu)
-                break
-        if all(machine.asleep for machine in self.softirqs):
-            self.sleep()
+        """Take a step of the handler that runs, else of the first that is pending.
+
+        Only between two passes can the kernel switch: a pass runs with bottom halves off.
+        """
+        if self.running < 0:
+            self.running = next(
+                index for index, machine in enumerate(self.softirqs) if not machine.asleep
+            )
+        machine = self.softirqs[self.running]
+        price_ns = self.prices["pass_on"][0] + machine.step()
+        self.held.extend(machine.held)
+        machine.held.clear()
+        self.resched = machine.at == machine.STEPS[0]
+        if self.resched:
+            self.running = -1
+            self.rcu.softirq_qs(self.cpu)
+            if all(machine.asleep for machine in self.softirqs):
+                self.sleep()
         return price_ns
 
 
@@ -158,6 +165,7 @@ class Cpu(Actor):
     until_ns: int = 0
     since_ns: int = 0
     left_ns: int = 0
+    irq_owed_ns: int = 0
     current: Thread | None = None
     queue: list[Thread] = attrs.field(factory=list)
     queue_weight: int = 0
@@ -192,7 +200,7 @@ class Cpu(Actor):
         price_ns = price_ns * slow // 1000
         if machine.held:
             for lock, hold_ns in machine.held:
-                price_ns += lock.acquire(now_ns, hold_ns * slow // 1000)
+                price_ns += lock.acquire(now_ns, hold_ns * slow // 1000, self.context.cpu)
             machine.held.clear()
         self.until_ns = now_ns + price_ns
         scheduler.engine.schedule(self, self.until_ns)
@@ -221,6 +229,11 @@ class Cpu(Actor):
             self._advance_min_vruntime(thread)
         else:
             consumer = self.phase.value
+            if self.irq_owed_ns:  # interrupts on top of a softirq
+                irq_ns = min(self.irq_owed_ns, elapsed_ns)
+                self.irq_owed_ns -= irq_ns
+                elapsed_ns -= irq_ns
+                self.spent_ns["irq"] = self.spent_ns.get("irq", 0) + irq_ns
         self.spent_ns[consumer] = self.spent_ns.get(consumer, 0) + elapsed_ns
 
     def _advance_min_vruntime(self, thread: Thread) -> None:
@@ -258,18 +271,18 @@ class Cpu(Actor):
         scheduler, cpu, previous = self.scheduler, self.context.cpu, self.current
         self.load()
         self.context.need_resched = False
-        if previous is not None and (previous.left_ns or not previous.machine.asleep):
+        if previous is None:
+            if not self.queue:
+                return None
+            self._leave_idle()
+        elif previous.left_ns or not previous.machine.asleep:
             self.enqueue(previous)
+        scheduler.rcu.note_context_switch(cpu)  # also when the same thread is chosen again
         chosen = min(self.queue, key=_by_vruntime, default=None)
         if chosen is not None:
             self.dequeue(chosen)
             if chosen is previous:
                 return self._resume()
-        if previous is None:
-            if chosen is None:
-                return None
-            self._leave_idle()
-        scheduler.rcu.note_context_switch(cpu)
         self.current = chosen
         if chosen is None:
             self._enter_idle()
@@ -293,7 +306,7 @@ class Cpu(Actor):
         assert thread is not None
         self._enter(Phase.TASK)
         self.context.preempt_off = thread.machine.preempt_off
-        if self.context.need_resched and self.may_preempt(thread) and thread.left_ns:
+        if self.context.need_resched:  # somebody better came during the switch
             return self._schedule()
         if thread.left_ns > 0:
             self.pay(thread.left_ns)
@@ -323,8 +336,9 @@ class Cpu(Actor):
         """Ask for the CPU on behalf of a thread that has just woken (``check_preempt_wakeup``)."""
         current = self.current
         if current is None:
-            if self.phase is Phase.IDLE:
-                self.pay(self.scheduler.prices.wake_idle_ns)
+            self.context.need_resched = True
+            if self.phase is Phase.IDLE and self.entry < 0:
+                self.pay(self.scheduler.prices.wake_idle_ns * self.slowdown_permille // 1000)
             return
         self.account()
         granularity_ns = self.scheduler.cfs.wakeup_granularity_ns * NICE_0_WEIGHT // thread.weight
@@ -369,6 +383,7 @@ class Cpu(Actor):
         now_ns = self.scheduler.engine.now_ns
         price_ns = price_ns * self.slowdown_permille // 1000
         if self.phase in {Phase.IRQ, Phase.SOFTIRQ}:
+            self.irq_owed_ns += price_ns
             self.pay(self.until_ns - now_ns + price_ns)
             return
         self.interrupted = self.phase
@@ -430,10 +445,17 @@ class Cpu(Actor):
         self.pay(self.left_ns)
         return None
 
+    def next_timer(self) -> bool:
+        """Forget timers that were cancelled or moved; return whether one is left at the head."""
+        wheel = self.wheel
+        while wheel and (wheel[0][2].token != wheel[0][3] or not wheel[0][2].pending):
+            heapq.heappop(wheel)
+        return bool(wheel)
+
     def tick_scheduler(self) -> None:
         """Take the CPU from a thread that has had its slice (``check_preempt_tick``)."""
         current = self.current
-        if current is None or not self.queue or self.phase is not Phase.TASK:
+        if current is None or not self.queue:
             return
         self.account()
         cfs = self.scheduler.cfs
@@ -493,7 +515,7 @@ class Tick(Actor):
         now_ns = scheduler.engine.now_ns
         if not cpu.context.idle or scheduler.rcu.needs_cpu(cpu.context.cpu):
             scheduler.engine.schedule(self, self.next_after(now_ns))
-        elif cpu.wheel:
+        elif cpu.next_timer():
             due_ns = cpu.wheel[0][0] * scheduler.jiffy_ns - 1
             scheduler.engine.schedule(self, self.next_after(max(now_ns, due_ns)))
         else:

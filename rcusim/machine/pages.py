@@ -174,6 +174,10 @@ class PageAllocator:
         self.words[FREE] -= pages
         self.words[GIVEN] += pages
 
+    def refuse(self, requests: int) -> None:
+        """Count requests that were not made because they could only fail as the last one did."""
+        self.words[FAILED] += requests
+
     def give(self, frame: int, order: int = 0) -> None:
         """Give 2**order pages back."""
         give_pages(self.words, self.links, frame, order)

@@ -47,7 +47,7 @@ class Kworker(Machine):
     STEPS: ClassVar[tuple[str, ...]] = ("take",)
 
     queue: deque[WorkItem] = wiring(factory=deque)
-    item: WorkItem | None = wiring(default=None)
+    item: WorkItem | None = None
     wakeups: int = 0
 
     def step(self) -> int:
@@ -76,15 +76,6 @@ class Kworker(Machine):
         if self.asleep:
             self.wakeups += 1
         self.wake()
-
-
-def queue_work(kworkers: Sequence[Kworker], cpu: int, item: WorkItem) -> bool:
-    """Queue `item` on the worker of `cpu` unless it is pending; return whether it was queued."""
-    if item.pending:
-        return False
-    item.pending = True
-    kworkers[cpu].queue_item(item)
-    return True
 
 
 @state

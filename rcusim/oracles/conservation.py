@@ -1,7 +1,7 @@
 """Conservation: three accounts of the same memory agree at every instant.
 
 The allocator counts what its arrays and slabs gave out, the books count what the reclaim code moved,
-the page allocator counts pages. After every step the totals are compared; now and then, and at the end,
+the page allocator counts pages. After every step that can change memory the totals are compared; now and then, and at the end,
 everything is counted anew from slab rows, chunks and page lists, part by part.
 """
 
@@ -31,6 +31,8 @@ class Conservation:
         Pages in use before the run.
     live_objects : callable
         Objects that workloads hold, counted by them.
+    cached_pages : int
+        Most block pages that may be left in caches after a drained run.
     """
 
     now_ns: Callable[[], int]
@@ -41,12 +43,16 @@ class Conservation:
     ledger: Ledger
     other_pages: int
     live_objects: Callable[[], int]
+    cached_pages: int
     steps: int = 0
     recounts: int = 0
     _next_recount: int = FIRST_RECOUNT_STEPS
 
     def check(self) -> None:
-        """Compare the totals; count anew when it is time (after 5/4 of the steps of the last time)."""
+        """Compare the totals; count anew when it is time (after 5/4 of the steps of the last time).
+
+        Called after every step of a thread or softirq; a tick changes no memory.
+        """
         out = self.allocator.handed_out_objects()
         if out != self.books.total_objects:
             self._fail_objects(out)
@@ -98,11 +104,20 @@ class Conservation:
     def drained(self) -> None:
         """Check the end of a run that was drained: nothing is left but caches."""
         self.recount()
-        if self.books.total_objects:
-            self._fail_objects(0)
+        if self.books.total_objects or any(self.books.size_bytes):
+            self._fail(
+                "bytes",
+                f"the drained books hold {self.books.objects} objects and {self.books.size_bytes} bytes",
+            )
         left = self.ledger.in_state(QUEUED) + self.ledger.in_state(LIVE)
         if left:
             self._fail("ledger", f"object {left[0]:#x} was never freed, and {len(left) - 1} others")
+        blocks = self.generation.block_pages()
+        if blocks > self.cached_pages:
+            self._fail(
+                "pages",
+                f"{blocks} block pages are left, the caches hold {self.cached_pages} at most",
+            )
         kept, most = self.allocator.pages(), self.allocator.drained_pages_most()
         if kept > most:
             self._fail(

@@ -129,7 +129,3 @@ class Generation(Protocol):
     def chains(self) -> Iterator[tuple[Part, Chain]]:
         """Yield every chain of objects with the part it belongs to: for recounts."""
         ...
-
-    def machines(self) -> Sequence[Machine]:
-        """Return what takes steps of its own and is not hosted by a kworker."""
-        ...

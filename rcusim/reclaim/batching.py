@@ -11,13 +11,13 @@ channel alone and could free objects too early, is left out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import ClassVar
 
 import attrs
 
 from rcusim.abc import Hold
-from rcusim.engine.steps import Machine, state, step_prices, wiring
+from rcusim.engine.steps import state, step_prices, wiring
 from rcusim.errors import InternalError
 from rcusim.machine.workqueue import DelayedWork, WorkItem, delayed_work
 from rcusim.reclaim.base import Surroundings
@@ -133,8 +133,7 @@ class Monitor(WorkItem):
         if work.pending:
             raise InternalError(f"{work.name} is pending although its slot is free")
         work.pending = True
-        work.callback = RcuWorkCallback(self.krc.around, work)
-        self.krc.around.rcu.call(self.cpu, work.callback)
+        self.krc.around.rcu.call(self.cpu, RcuWorkCallback(self.krc.around, work))
 
 
 @state
@@ -149,9 +148,8 @@ class ReclaimWork(WorkItem):
     STEPS: ClassVar[tuple[str, ...]] = ("detach", "free_block", "free_list")
 
     krc: Krc = wiring()
-    waiting: Batch | None = wiring(default=None)
-    batch: Batch | None = wiring(default=None)
-    callback: RcuWorkCallback | None = wiring(default=None)
+    waiting: Batch | None = None
+    batch: Batch | None = None
 
     def detach(self) -> None:
         """Take the batch; the slot is free from here on."""
@@ -269,7 +267,3 @@ class Batching:
                     if batch is not None:
                         yield batch.part, batch.blocks
                         yield batch.part, batch.emergency
-
-    def machines(self) -> Sequence[Machine]:
-        """Return nothing: kworkers host all of it."""
-        return ()

@@ -107,15 +107,20 @@ class Books:
         self.size_bytes[source] -= size_bytes
         self.size_bytes[target] += size_bytes
 
-    def free(self, part: Part, objects: int, size_bytes: int, path: str, born_ns: int) -> None:
-        """Book objects that went back to the allocator by `path`; the oldest was queued at `born_ns`."""
+    def free(
+        self, part: Part, objects: int, size_bytes: int, path: str, born_ns: int, queued_ns: int
+    ) -> None:
+        """Book objects that go back to the allocator by `path`.
+
+        The oldest was queued at `born_ns`; `queued_ns` is the sum of that time over all of them.
+        """
         self.freed += objects
         self.objects[part] -= objects
         self.size_bytes[part] -= size_bytes
         self.freed_by[path] = self.freed_by.get(path, 0) + objects
-        age_ns = self.now_ns() - born_ns
-        self.wait_ns_max = max(self.wait_ns_max, age_ns)
-        self.wait_ns_sum += age_ns * objects
+        now_ns = self.now_ns()
+        self.wait_ns_max = max(self.wait_ns_max, now_ns - born_ns)
+        self.wait_ns_sum += now_ns * objects - queued_ns
 
     def expect(self, batch: Batch) -> None:
         """Book a batch as waiting for its grace period."""

@@ -29,8 +29,10 @@ class ChunkPool:
         Chunk ``c`` holds ``addresses[c * capacity : c * capacity + count[c]]``.
     newest : list of int
         Stamp of the newest object of each chunk: the number of queue operations so far.
-    born_ns : list of int
-        When the first object of each chunk was queued.
+    born_ns, queued_ns : list of int
+        When the first object of each chunk was queued; the sum of that time over all its objects.
+    size_bytes, object_bytes : list of int
+        What the objects of each chunk occupy; what one of them does, 0 when they differ.
     """
 
     capacity: int
@@ -39,7 +41,10 @@ class ChunkPool:
     count: list[int] = attrs.field(factory=list)
     newest: list[int] = attrs.field(factory=list)
     born_ns: list[int] = attrs.field(factory=list)
+    queued_ns: list[int] = attrs.field(factory=list)
     frame: list[int] = attrs.field(factory=list)
+    size_bytes: list[int] = attrs.field(factory=list)
+    object_bytes: list[int] = attrs.field(factory=list)
     _free: list[int] = attrs.field(factory=list)
 
     def __attrs_post_init__(self) -> None:
@@ -50,7 +55,8 @@ class ChunkPool:
         if not self._free:
             self._grow()
         chunk = self._free.pop()
-        self.count[chunk] = 0
+        self.count[chunk] = self.size_bytes[chunk] = self.queued_ns[chunk] = 0
+        self.object_bytes[chunk] = -1
         self.born_ns[chunk] = now_ns
         self.frame[chunk] = frame
         return chunk
@@ -63,11 +69,21 @@ class ChunkPool:
         have = len(self.count)
         more = max(64, have)
         self.addresses = grown(self.addresses, (have + more) * self.capacity)
-        for column in (self.count, self.newest, self.born_ns, self.frame):
+        for column in (
+            self.count,
+            self.newest,
+            self.born_ns,
+            self.queued_ns,
+            self.frame,
+            self.size_bytes,
+            self.object_bytes,
+        ):
             column.extend([0] * more)
         self._free.extend(range(have + more - 1, have - 1, -1))
 
-    def append(self, chunk: int, addresses: IntArray, first: int, n: int) -> int:
+    def append(
+        self, chunk: int, addresses: IntArray, first: int, n: int, object_bytes: int, now_ns: int
+    ) -> int:
         """Copy up to `n` addresses behind those of `chunk`; return how many there was room for."""
         count = self.count[chunk]
         n = min(n, self.capacity - count)
@@ -75,6 +91,10 @@ class ChunkPool:
         self.addresses[start : start + n] = addresses[first : first + n]  # type: ignore[index] # slices work on lists and ndarrays alike
         self.count[chunk] = count + n
         self.newest[chunk] = self.stamp
+        self.size_bytes[chunk] += n * object_bytes
+        self.queued_ns[chunk] += n * now_ns
+        if self.object_bytes[chunk] != object_bytes:
+            self.object_bytes[chunk] = object_bytes if count == 0 else 0
         return n
 
 
@@ -108,7 +128,7 @@ class Chain:
         while n > 0:
             if not self.chunks or pool.count[self.chunks[-1]] == pool.capacity:
                 self.chunks.append(pool.new(now_ns))
-            stored = pool.append(self.chunks[-1], addresses, first, n)
+            stored = pool.append(self.chunks[-1], addresses, first, n, object_bytes, now_ns)
             first += stored
             n -= stored
 

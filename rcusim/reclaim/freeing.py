@@ -21,12 +21,8 @@ def free_block(around: Surroundings, cpu: int, chain: Chain, part: Part) -> tupl
     chunk = chain.chunks.pop()
     n = pool.count[chunk]
     start = chunk * pool.capacity
-    if around.probes.freeing:
-        around.probes.freeing(cpu, pool.addresses, start, n, 1, pool.newest[chunk])
-    size_bytes = _release(around, cpu, start, n, 1, bulk=True)
-    chain.objects -= n
-    chain.size_bytes -= size_bytes
-    around.books.free(part, n, size_bytes, "kfree_bulk", pool.born_ns[chunk])
+    _book(around, cpu, chain, part, chunk, start, n, 1, "kfree_bulk")
+    around.allocator.release_bulk(cpu, pool.addresses, start, n)
     pool.drop(chunk)
     price_ns = prices.bulk_call_ns + n * prices.block_record_ps // 1000
     return pool.frame[chunk], price_ns + around.allocator.price_ns
@@ -38,13 +34,9 @@ def free_newest(around: Surroundings, cpu: int, chain: Chain, part: Part, most: 
     chunk = chain.chunks[-1]
     n = min(most, pool.count[chunk])
     last = chunk * pool.capacity + pool.count[chunk] - 1
-    if around.probes.freeing:
-        around.probes.freeing(cpu, pool.addresses, last, n, -1, pool.newest[chunk])
-    size_bytes = _release(around, cpu, last, n, -1, bulk=False)
+    _book(around, cpu, chain, part, chunk, last, n, -1, "kfree")
+    around.allocator.release(cpu, pool.addresses, last, n, -1)
     pool.count[chunk] -= n
-    chain.objects -= n
-    chain.size_bytes -= size_bytes
-    around.books.free(part, n, size_bytes, "kfree", pool.born_ns[chunk])
     if not pool.count[chunk]:
         chain.chunks.pop()
         pool.drop(chunk)
@@ -59,13 +51,9 @@ def free_oldest(
     chunk = chain.chunks[0]
     n = min(most, pool.count[chunk] - chain.skip)
     start = chunk * pool.capacity + chain.skip
-    if around.probes.freeing:
-        around.probes.freeing(cpu, pool.addresses, start, n, 1, pool.newest[chunk])
-    size_bytes = _release(around, cpu, start, n, 1, bulk=False)
+    _book(around, cpu, chain, part, chunk, start, n, 1, "rcu_do_batch")
+    around.allocator.release(cpu, pool.addresses, start, n, 1)
     chain.skip += n
-    chain.objects -= n
-    chain.size_bytes -= size_bytes
-    around.books.free(part, n, size_bytes, "rcu_do_batch", pool.born_ns[chunk])
     if chain.skip == pool.count[chunk]:
         chain.chunks.popleft()
         pool.drop(chunk)
@@ -73,12 +61,40 @@ def free_oldest(
     return n, n * around.prices.callback_invoke_ps // 1000 + around.allocator.price_ns
 
 
-def _release(around: Surroundings, cpu: int, first: int, n: int, step: int, *, bulk: bool) -> int:
-    """Let the allocator have the objects; return the bytes that were freed, as it counts them."""
-    allocator, addresses = around.allocator, around.pool.addresses
-    before_bytes = allocator.handed_out_bytes()
-    if bulk:
-        allocator.release_bulk(cpu, addresses, first, n)
-    else:
-        allocator.release(cpu, addresses, first, n, step)
-    return before_bytes - allocator.handed_out_bytes()
+def _book(
+    around: Surroundings,
+    cpu: int,
+    chain: Chain,
+    part: Part,
+    chunk: int,
+    first: int,
+    n: int,
+    step: int,
+    path: str,
+) -> None:
+    """Say that `n` objects of a chunk are about to be freed, and take them off all accounts."""
+    pool = around.pool
+    if around.probes.freeing:
+        around.probes.freeing(cpu, pool.addresses, first, n, step, pool.newest[chunk])
+    left = pool.count[chunk] - chain.skip
+    size_bytes = _size_bytes(around, chunk, first, n, step, left)
+    # which of them were queued when is not kept: a part of a chunk gets its share of the time
+    queued_ns = pool.queued_ns[chunk] * n // left
+    pool.size_bytes[chunk] -= size_bytes
+    pool.queued_ns[chunk] -= queued_ns
+    chain.objects -= n
+    chain.size_bytes -= size_bytes
+    around.books.free(part, n, size_bytes, path, pool.born_ns[chunk], queued_ns)
+
+
+def _size_bytes(around: Surroundings, chunk: int, first: int, n: int, step: int, left: int) -> int:
+    """Return what `n` of the `left` objects of a chunk occupy, by what was noted when they came."""
+    pool, allocator = around.pool, around.allocator
+    if n == left:
+        return pool.size_bytes[chunk]
+    if pool.object_bytes[chunk]:
+        return n * pool.object_bytes[chunk]
+    return sum(
+        allocator.object_bytes(allocator.cache_of_object(int(pool.addresses[first + i * step])))
+        for i in range(n)
+    )

@@ -7,20 +7,17 @@ itself is the list node, so nothing can fail. RCU's softirq frees object by obje
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import attrs
 
 from rcusim._jit import IntArray
 from rcusim.abc import Hold
-from rcusim.engine.steps import Machine
+from rcusim.rcu.config import TIME_CHECK_CALLBACKS
 from rcusim.reclaim.base import Surroundings
 from rcusim.reclaim.books import Part
 from rcusim.reclaim.chains import Chain
 from rcusim.reclaim.freeing import free_oldest
-
-CHECK_EVERY = 32
-"""``rcu_do_batch`` looks at the clock once for so many callbacks."""
 
 FREE_NS_MOST = 2_000
 """More than a free ever costs: with so much time left for each there is no need to look."""
@@ -55,12 +52,14 @@ class KfreeRun:
         while freed < limit and self.chain.objects:
             left = limit - freed
             watched = budget_ns and budget_ns - price_ns < left * FREE_NS_MOST
-            most = min(left, CHECK_EVERY - freed % CHECK_EVERY) if watched else left
+            most = (
+                min(left, TIME_CHECK_CALLBACKS - freed % TIME_CHECK_CALLBACKS) if watched else left
+            )
             n, cost_ns = free_oldest(self.around, cpu, self.chain, self.part, most)
             self.held.extend(self.around.allocator.held)
             freed += n
             price_ns += cost_ns
-            if budget_ns and price_ns >= budget_ns and freed % CHECK_EVERY == 0:
+            if budget_ns and price_ns >= budget_ns and freed % TIME_CHECK_CALLBACKS == 0:
                 break
         if not self.chain.objects:
             self.owner.forget(self)
@@ -111,7 +110,3 @@ class CallRcuEach:
         """Yield the chains of all runs."""
         for run in self._runs.values():
             yield run.part, run.chain
-
-    def machines(self) -> Sequence[Machine]:
-        """Return nothing: RCU's softirq does the work."""
-        return ()

@@ -33,6 +33,7 @@ class BulkBlocks(Batching):
             else:  # within a turn no page comes free: every further call would fail as well
                 price_ns += self._link(krc, addresses, first, stored, object_bytes)
                 price_ns += (stored - 1) * cost_ns
+                self.around.pages.refuse(stored - 1)
             first += stored
             n -= stored
         krc.arm_monitor()
@@ -60,7 +61,7 @@ class BulkBlocks(Batching):
     def _store(self, krc: Krc, addresses: IntArray, first: int, n: int, object_bytes: int) -> int:
         around, blocks = self.around, krc.blocks
         around.books.queue(Part.COLLECTING_BLOCKS, n, n * object_bytes)
-        around.pool.append(blocks.chunks[-1], addresses, first, n)
+        around.pool.append(blocks.chunks[-1], addresses, first, n, object_bytes, around.now_ns())
         blocks.objects += n
         blocks.size_bytes += n * object_bytes
         return n * around.prices.block_enqueue_ps // 1000

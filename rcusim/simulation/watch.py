@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import attrs
 
-from rcusim.engine.clock import Actor, Hang
+from rcusim.engine.clock import Actor
 from rcusim.engine.steps import Machine
-from rcusim.errors import LimitReached, PropertyViolation
+from rcusim.errors import Hang, LimitReached, PropertyViolation
 from rcusim.oracles.conservation import Conservation
 from rcusim.oracles.interval import IntervalLaw
 from rcusim.oracles.ledger import Ledger
@@ -53,13 +53,16 @@ class Watch:
             ledger=ledger,
             other_pages=world.other_pages,
             live_objects=workload.live_objects if workload is not None else lambda: 0,
+            cached_pages=world.scenario.machine.cpus * world.scenario.reclaim.cached_pages,
         )
         watch = cls(world, series, ledger, interval, conservation)
         world.scheduler.stepped = watch.stepped
         world.engine.advancing = lambda at_ns: series.hold(at_ns, watch.parts_bytes)
         world.probes.gp_started.subscribe(watch.gp_started)
         world.probes.gp_ended.subscribe(watch.gp_ended)
-        world.probes.block_missed.subscribe(lambda _cpu, _objects: series.emergency(now_ns()))
+        world.probes.block_missed.subscribe(
+            lambda _cpu, objects: series.emergency(now_ns(), objects)
+        )
         series.observe(0, world.pages.given_pages * PAGE_SIZE_BYTES, watch.parts_bytes)
         return watch
 
@@ -125,7 +128,8 @@ class Watch:
             world.other_pages * PAGE_SIZE_BYTES,
         )
         total_bytes = world.pages.given_pages * PAGE_SIZE_BYTES
-        if sum(parts) != total_bytes:
+        if sum(parts) != total_bytes or min(parts) < 0:
+            self.conservation.recount()  # knows more about what is wrong
             what = f"the parts {parts} are {sum(parts)} bytes, the page allocator has given out {total_bytes}"
             raise PropertyViolation("conservation of bytes", world.engine.now_ns, what)
         return parts
@@ -141,20 +145,23 @@ class Watch:
 
 @attrs.define(eq=False)
 class StallWatch(Actor):
-    """Looks every so often whether grace periods still end, and whether the time allowed is over."""
+    """Looks every so often whether what is owed still makes progress."""
 
     world: World = attrs.field(kw_only=True)
     interval: IntervalLaw = attrs.field(kw_only=True)
-    _seen: tuple[int, int] = (-1, -1)
+    _seen: tuple[int, ...] = ()
 
     def fire(self) -> Machine | None:
         """Look, and come again."""
         world = self.world
         books = world.books
-        progress = (world.rcu.completed, books.freed)
-        if progress == self._seen and books.queued > books.freed and not self.interval.open:
-            words = f"{books.queued - books.freed} objects are queued and for {STALL_NS // S_NS} s"
-            raise Hang(f"the world hangs: {words} nothing was freed: {describe(world)}")
+        progress = (world.rcu.completed, books.allocated, books.queued, books.freed)
+        owed = books.queued > books.freed or world.workload_waits_for_nothing()
+        if progress == self._seen and owed and not self.interval.open:
+            words = f"{books.queued - books.freed} objects are queued, {world.outcome.running} threads have not ended"
+            raise Hang(
+                f"the world hangs: {words}, and nothing moved for {STALL_NS // S_NS} s: {describe(world)}"
+            )
         self._seen = progress
         world.engine.schedule(self, world.engine.now_ns + STALL_NS)
         return None

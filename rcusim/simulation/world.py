@@ -35,6 +35,7 @@ from rcusim.reclaim.g2 import BulkBlocks
 from rcusim.scenario import BurstWorkload as BurstTable
 from rcusim.scenario import RcuscaleWorkload as RcuscaleTable
 from rcusim.scenario import Scenario
+from rcusim.scenario.rules import loops_of, threads_of
 from rcusim.slab.reaper import start_reapers
 from rcusim.slab.slab import Slab, SlabPrices
 from rcusim.units import MS_NS, PAGES_PER_MIB, US_NS, jiffy_ns
@@ -132,6 +133,16 @@ class World:
         """Return whether all workload threads and readers have ended."""
         readers = self.readers.running if self.readers is not None else 0
         return self.outcome.running == 0 and readers == 0
+
+    def workload_waits_for_nothing(self) -> bool:
+        """Return whether workload threads are left and none of them can ever go on."""
+        starting = any(alarm.entry >= 0 for alarm, _ in self.alarms)
+        return (
+            self.workload is not None
+            and self.outcome.running > 0
+            and not starting
+            and not self.workload.may_go_on()
+        )
 
     def start(self) -> None:
         """Set the first appointments."""
@@ -385,7 +396,7 @@ class _Builder:
         for cpu, tick in zip(scheduler.cpus, scheduler.ticks, strict=True):
             assert cpu.ksoftirqd is not None
             world.machines += [tick.machine, *cpu.softirqs, cpu.ksoftirqd.machine]
-        world.machines += [rcu.gp, *world.kworkers, *world.generation.machines()]
+        world.machines += [rcu.gp, *world.kworkers]
         self._workload(world)
         self._readers(world)
 
@@ -460,15 +471,10 @@ def _sizes_bytes(scenario: Scenario) -> tuple[int, ...]:
 
 
 def _rcuscale_setting(table: RcuscaleTable, cpus: int) -> RcuscaleSetting:
-    threads = table.kfree_nthreads
-    if threads < 0:
-        threads = cpus if threads == -1 else max(1, cpus + 1 + threads)
     return RcuscaleSetting(
-        kfree_nthreads=threads,
+        kfree_nthreads=threads_of(table, cpus),
         kfree_alloc_num=table.kfree_alloc_num,
-        kfree_loops=max(4, table.kfree_loops)
-        if table.footprint == "posted_v4"
-        else table.kfree_loops,
+        kfree_loops=loops_of(table),
         object_bytes=table.kfree_mult * table.object_bytes,
         footprint=table.footprint,
         objects_per_turn=table.objects_per_turn or table.kfree_alloc_num,

@@ -8,7 +8,7 @@ import attrs
 
 from rcusim._jit import IntArray
 from rcusim.abc import Allocator
-from rcusim.engine.choices import SeededChoices
+from rcusim.engine.choices import Choices
 from rcusim.engine.clock import Engine
 from rcusim.engine.steps import Machine, Price, Timer
 from rcusim.machine.cpu import Scheduler
@@ -30,7 +30,7 @@ class Field:
     cpus: int
     engine: Engine
     scheduler: Scheduler
-    choices: SeededChoices
+    choices: Choices
     rcu: Rcu
     allocator: Allocator
     generation: Generation
@@ -83,17 +83,21 @@ class Patience:
     """
 
     pages: PageAllocator
-    jiffy_ns: int
-    waited_ns: int = 0
+    now_ns: Callable[[], int]
+    _since_ns: int = -1
     _returned_pages: int = -1
 
+    def succeeded(self) -> None:
+        """End the episode: something was had."""
+        self._since_ns = -1
+
     def exhausted(self) -> bool:
-        """Note another jiffy without success; return whether to give up."""
-        if self.pages.returned_pages != self._returned_pages:
+        """Note another failure; return whether to give up."""
+        now_ns = self.now_ns()
+        if self._since_ns < 0 or self.pages.returned_pages != self._returned_pages:
             self._returned_pages = self.pages.returned_pages
-            self.waited_ns = 0
-        self.waited_ns += self.jiffy_ns
-        return self.waited_ns > PATIENCE_NS
+            self._since_ns = now_ns
+        return now_ns - self._since_ns >= PATIENCE_NS
 
 
 @attrs.define(eq=False)
@@ -106,21 +110,19 @@ class Outcome:
         Threads that have not ended.
     failed : list of str
         Threads that ended because no memory could be had (-ENOMEM).
-    first_start_ns, last_end_ns : int
-        The measured part, -1 while it has not begun or ended.
+    first_start_ns : int
+        When the first thread began, -1 before.
     """
 
     running: int = 0
     failed: list[str] = attrs.field(factory=list)
     first_start_ns: int = -1
-    last_end_ns: int = -1
 
     def started(self, now_ns: int) -> None:
         """Note the start of a thread's measured part."""
         if self.first_start_ns < 0:
             self.first_start_ns = now_ns
 
-    def ended(self, now_ns: int) -> None:
+    def ended(self) -> None:
         """Note the end of a thread."""
         self.running -= 1
-        self.last_end_ns = now_ns

@@ -94,6 +94,10 @@ class BurstWorkload:
         """Return how many objects the workload handles in all."""
         return self.setting.threads * self.setting.bursts * self.setting.objects_per_burst
 
+    def may_go_on(self) -> bool:
+        """Return whether a thread runs or waits for a time that will come."""
+        return any(not thread.program.asleep or thread.alarm.entry >= 0 for thread in self.threads)
+
     def live_objects(self) -> int:
         """Return the objects that producers hold."""
         return self.held_objects
@@ -109,7 +113,7 @@ class BurstWorkload:
                 self.outcome.failed.append(thread.program.name)
                 break
         await producer.queue_rest()
-        self.outcome.ended(field.now_ns())
+        self.outcome.ended()
 
     def draw(self, thread: ProgramThread, n: int) -> list[int]:
         """Return how many of the next `n` objects of a thread are of each size."""
@@ -118,9 +122,9 @@ class BurstWorkload:
             counts[0] = n
             return counts
         total = sum(self.setting.weights)
-        stream = self.field.choices.stream(f"{thread.program.name} sizes")
+        why = f"{thread.program.name} sizes"
         for _ in range(n):
-            ticket = stream.below(total)
+            ticket = self.field.choices.choose(total, why)
             for kind, weight in enumerate(self.setting.weights):
                 ticket -= weight
                 if ticket < 0:
@@ -159,7 +163,7 @@ class Producer:
         """Allocate `n` objects, with patience, and queue them now or later."""
         field, setting, program = self.workload.field, self.workload.setting, self.thread.program
         buffer = integers(n)
-        patience = Patience(field.pages, field.scheduler.jiffy_ns)
+        patience = Patience(field.pages, field.now_ns)
         left = n
         while left:
             got, price_ns = field.allocate(program, cache, left, buffer, 0)
@@ -168,6 +172,8 @@ class Producer:
             elif got:
                 price_ns += field.queue(program, cache, buffer, 0, got)
             left -= got
+            if got:
+                patience.succeeded()
             await self.thread.run(price_ns)
             if left:
                 if patience.exhausted():

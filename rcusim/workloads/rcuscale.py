@@ -122,6 +122,7 @@ class KfreeScaleThread(Machine):
     started_ns: int = 0
     loop: int = 0
     done_in_loop: int = 0
+    sampled: bool = False
 
     def start(self) -> None:
         """Read the clock; the last thread to start notes the grace-period number."""
@@ -131,11 +132,13 @@ class KfreeScaleThread(Machine):
     def turn(self) -> int:
         """Allocate and queue the next objects."""
         test, field, setting = self.test, self.test.field, self.test.setting
-        if self.done_in_loop == 0:
+        if not self.sampled:
+            self.sampled = True
             self.meter.at_loop(self.loop, field.pages.available_pages())
         n = min(setting.objects_per_turn, setting.kfree_alloc_num - self.done_in_loop)
         got, price_ns = field.allocate(self, test.cache, n, self.buffer, 0)
         if got:
+            self.patience.succeeded()
             price_ns += field.queue(self, test.cache, self.buffer, 0, got)
             self.done_in_loop += got
         self.resched = False
@@ -147,6 +150,7 @@ class KfreeScaleThread(Machine):
         elif self.done_in_loop == setting.kfree_alloc_num:
             self.resched = True
             self.done_in_loop = 0
+            self.sampled = False
             self.loop += 1
             if self.loop == setting.kfree_loops:
                 self.at = "end"
@@ -197,7 +201,7 @@ class KfreeTest:
                 test=self,
                 buffer=integers(setting.objects_per_turn),
                 meter=FootprintMeter(setting.footprint, setting.kfree_loops, begin_pages),
-                patience=Patience(field.pages, field.scheduler.jiffy_ns),
+                patience=Patience(field.pages, field.now_ns),
             )
             thread.timer = Timer(name=f"{thread.name}/timer", armed=field.armed, fire=thread.wake)
             self.threads.append(thread)
@@ -217,6 +221,10 @@ class KfreeTest:
         setting = self.setting
         return setting.kfree_nthreads * setting.kfree_loops * setting.kfree_alloc_num
 
+    def may_go_on(self) -> bool:
+        """Return whether a thread runs or waits for a time that will come."""
+        return any(not thread.asleep or thread.timer.pending for thread in self.threads)
+
     def live_objects(self) -> int:
         """Return 0: every object is queued in the step that allocates it."""
         return 0
@@ -233,7 +241,7 @@ class KfreeTest:
     def thread_ended(self, thread: KfreeScaleThread) -> None:
         """Count an end; the last one makes the line."""
         now_ns = self.field.now_ns()
-        self.outcome.ended(now_ns)
+        self.outcome.ended()
         self._ended += 1
         if self._ended == len(self.threads):
             self.line = RcuscaleLine(
@@ -246,4 +254,4 @@ class KfreeTest:
     def thread_failed(self, thread: KfreeScaleThread) -> None:
         """Count a thread that ended with -ENOMEM and never counts as ended."""
         self.outcome.failed.append(thread.name)
-        self.outcome.ended(self.field.now_ns())
+        self.outcome.ended()

@@ -85,11 +85,10 @@ class ReadersWorkload:
     async def _read(self, thread: ProgramThread) -> None:
         field, kind, name = self.field, self.kinds[thread.program.name], thread.program.name
         end_ns = field.now_ns() + self.setting.duration_ns
-        stream = field.choices.stream(f"{name} gaps")
         while self._goes_on(end_ns):
             async with thread.read_side():
                 await thread.run_for(kind.section_ns)
-            gap_ns = kind.gap_ns // 2 + stream.below(kind.gap_ns + 1)
+            gap_ns = kind.gap_ns // 2 + field.choices.choose(kind.gap_ns + 1, f"{name} gaps")
             await thread.sleep_until(field.now_ns() + gap_ns)
         self.running -= 1
 

@@ -44,8 +44,19 @@ def test_a_wake_of_somebody_awake_does_nothing() -> None:
 
 def test_a_lock_is_a_serial_resource() -> None:
     lock = Hold(name="list_lock")
-    assert [lock.acquire(100, 50), lock.acquire(120, 50), lock.acquire(300, 5)] == [0, 30, 0]
+    waits = [
+        lock.acquire(100, 50, cpu=0),
+        lock.acquire(120, 50, cpu=1),
+        lock.acquire(300, 5, cpu=0),
+    ]
+    assert waits == [0, 30, 0]
     assert lock.wait_ns == 30
+
+
+def test_a_cpu_does_not_wait_for_itself_but_others_wait_for_all_it_holds() -> None:
+    lock = Hold(name="krc.lock")
+    assert [lock.acquire(100, 50, cpu=0), lock.acquire(110, 50, cpu=0)] == [0, 0]
+    assert lock.acquire(120, 5, cpu=1) == 80
 
 
 def test_a_timer_is_moved_by_arming_and_forgotten_by_cancelling() -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import ClassVar
+
 import pytest
 
 from rcusim.abc import Hold
@@ -22,7 +24,7 @@ async def test_a_slow_cpu_pays_more_for_the_same_step() -> None:
     rig.thread("fast", [1000, 1])
     rig.thread("slow", [1000, 1], cpu=1)
     log = await rig.run(100_000)
-    assert log == [(2_500, "fast"), (3_500, "fast"), (5_500, "slow"), (8_000, "slow")]
+    assert log == [(2_500, "fast"), (3_500, "fast"), (6_250, "slow"), (8_750, "slow")]
 
 
 async def test_a_nice_0_thread_that_wakes_preempts_a_nice_19_one_at_once() -> None:
@@ -226,3 +228,109 @@ async def test_a_wait_for_a_lock_is_paid() -> None:
     log = await rig.run(100_000)
     assert log == [(2_500, "a"), (2_500, "b"), (3_500, "a"), (4_100, "b")]
     assert lock.wait_ns == 600
+
+
+# -- rarer turns -------------------------------------------------------------------------------------
+
+
+async def test_schedule_counts_as_a_context_switch_even_when_the_same_thread_goes_on() -> None:
+    rig = Rig(preempt="none")
+    rig.thread("a", [1_000, 1_000, 1_000])
+    context = rig.scheduler.cpus[0].context
+    rig.at(3_000, lambda: setattr(context, "need_resched", True))
+    log = await rig.run(100_000)
+    assert log == [(2_500, "a"), (3_500, "a"), (4_500, "a")]  # no time is lost
+    # from idle, the schedule() that chose the same thread, and to idle
+    assert rig.rcu.log.count("switch 0") == 3
+    assert not context.need_resched
+
+
+async def test_more_wake_ups_do_not_postpone_the_first_on_an_idle_cpu() -> None:
+    rig = Rig()
+    for i in range(4):
+        made = rig.thread(f"t{i}", [10, 1], asleep=True)
+        rig.at(10_000 + 100 * i, made.wake)
+    log = await rig.run(100_000)
+    assert log[0] == (10_000 + 500 + 2_000, "t0")
+
+
+async def test_a_wake_up_during_a_context_switch_is_not_forgotten() -> None:
+    rig = Rig()
+    rig.thread("low", [1_000_000, 1], nice=19)
+    high = rig.thread("high", [100, 1], asleep=True)
+    rig.scheduler.threads["low"].vruntime_ns = 10_000_000  # it has had its share
+    rig.at(1_000, high.wake)  # low is being switched in from 500 to 2,500
+    log = await rig.run(2_000_000)
+    assert log[0] == (4_500, "high")
+
+
+async def test_an_idle_cpu_in_an_interrupt_wants_to_reschedule_when_somebody_wakes() -> None:
+    rig = Rig()
+    softirq = rig.raised[0]
+    softirq.script = [50_000, 10]
+    timer = Timer(name="x", armed=rig.armed, fire=softirq.wake)
+    made = rig.thread("a", [10, 1], asleep=True)
+    seen: list[bool] = []
+    context = rig.scheduler.cpus[0].context
+    rig.at(1_000_000, lambda: timer.arm(0, 0))
+    rig.at(4_010_000, made.wake)
+    rig.at(4_010_001, lambda: seen.append(context.need_resched))
+    log = await rig.run(6_000_000)
+    assert seen == [True]
+    assert log[-1][1] == "a"
+
+
+async def test_ticks_on_top_of_a_softirq_are_booked_as_interrupts() -> None:
+    rig = Rig()
+    softirq = rig.raised[0]
+    softirq.script = [10_000_000, 10]
+    timer = Timer(name="x", armed=rig.armed, fire=softirq.wake)
+    rig.at(1_000_000, lambda: timer.arm(0, 0))
+    await rig.run(30_000_000)
+    spent = rig.scheduler.cpus[0].spent_ns
+    # the tick at 4 ms, and those at 8 and 12 ms on top of the softirq
+    assert spent["irq"] == 3_000
+    assert spent["softirq"] == 100 + 10_000_010
+    assert sum(spent.values()) == 30_000_000
+
+
+async def test_an_idle_cpu_is_not_woken_for_a_timer_that_was_cancelled() -> None:
+    rig = Rig(cpus=2)
+    timer = Timer(name="x", armed=rig.armed, fire=lambda: None)
+    rig.thread("a", [1_000_000, 1], cpu=1)
+
+    def arm_and_cancel() -> None:
+        timer.arm(1, 5)
+
+    rig.at(100_000, arm_and_cancel)
+    rig.at(200_000, timer.cancel)
+    await rig.run(100_000_000)
+    assert "irq 1" not in rig.rcu.log
+
+
+async def test_ksoftirqd_is_not_switched_in_the_middle_of_a_pass() -> None:
+    rig = Rig(preempt="none")
+
+    @state
+    class TwoSteps(SoftirqScript):
+        STEPS: ClassVar[tuple[str, ...]] = ("one", "two")
+
+        at: str = "one"
+
+        def step(self) -> int:
+            self.rig.log.append((self.rig.engine.now_ns, self.at))
+            if self.at == "two":
+                self.sleep()
+            self.at = "two" if self.at == "one" else "one"
+            return 10_000
+
+    handler = TwoSteps(
+        name="two", outbox=rig.outbox, prices={}, cpu=0, asleep=True, rig=rig, script=[]
+    )
+    rig.scheduler.cpus[0].softirqs.append(handler)
+    rig.machines.append(handler)
+    rig.at(1_000, handler.wake)
+    urgent = rig.thread("urgent", [10, 1], nice=-20, asleep=True)
+    rig.at(5_000, urgent.wake)
+    log = await rig.run(100_000)
+    assert [name for _ns, name in log] == ["one", "two", "urgent", "urgent"]

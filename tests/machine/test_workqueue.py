@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from rcusim.engine.steps import Machine, Timer, state, wiring
-from rcusim.machine.workqueue import Kworker, WorkItem, delayed_work, queue_work
+from rcusim.machine.workqueue import Kworker, WorkItem, delayed_work
 
 
 @state
@@ -39,23 +39,13 @@ def test_items_run_one_after_the_other_and_pay_for_being_taken() -> None:
     log: list[str] = []
     kworkers = workers(outbox)
     a, b = chore("a", outbox, log), chore("b", outbox, log)
-    assert queue_work(kworkers, 1, a)
-    assert queue_work(kworkers, 1, b)
+    kworkers[1].queue_item(a)
+    kworkers[1].queue_item(b)
     assert outbox == [kworkers[1]]  # woken once
     assert [kworkers[1].step() for _ in range(4)] == [105, 100, 105, 100]
     assert log == ["a on 1", "a on 1", "b on 1", "b on 1"]
     assert kworkers[1].asleep
     assert kworkers[1].wakeups == 1
-
-
-def test_an_item_that_is_pending_is_not_queued_again_one_that_runs_is() -> None:
-    outbox: list[Machine] = []
-    kworkers = workers(outbox)
-    item = chore("a", outbox, [])
-    assert queue_work(kworkers, 0, item)
-    assert not queue_work(kworkers, 1, item)
-    kworkers[0].step()  # runs: PENDING is clear
-    assert queue_work(kworkers, 0, item)
 
 
 def test_delayed_work_runs_on_the_cpu_whose_timer_fired_and_is_not_moved_while_pending() -> None:

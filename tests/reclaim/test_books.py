@@ -20,7 +20,7 @@ def test_objects_move_between_parts_and_the_total_stays() -> None:
     books.allocate(10, 1280)
     books.queue(Part.COLLECTING_LIST, 4, 512)
     books.move(Part.COLLECTING_LIST, Part.WAITING_GP, 4, 512)
-    books.free(Part.WAITING_GP, 1, 128, "kfree", born_ns=20)
+    books.free(Part.WAITING_GP, 1, 128, "kfree", born_ns=20, queued_ns=20)
     assert books.objects == [6, 0, 0, 3, 0]
     assert books.size_bytes == [768, 0, 0, 384, 0]
     assert (books.allocated, books.queued, books.freed, books.in_flight_peak) == (10, 4, 1, 4)

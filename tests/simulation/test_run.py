@@ -216,7 +216,7 @@ def test_a_reclaim_that_never_drains_is_a_hang_that_says_who_waits() -> None:
 
     run = simulate(scenario, parts=Parts(generation=deaf))  # type: ignore[arg-type]
     assert not run.complete
-    assert "the world hangs: 4000 objects are queued" in run.reason
+    assert "the world hangs: 4000 objects are queued, 0 threads have not ended" in run.reason
     assert "gp asleep at wait_request" in run.reason
     assert run.virtual_ns < 200_000_000_000
 
