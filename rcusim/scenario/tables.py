@@ -108,7 +108,7 @@ class ReclaimTable:
     )
     cached_pages: int = integer(1, 0, 1, "pages", "block pages a CPU keeps for reuse (G2)")
     objects_per_step: int = integer(
-        510, 1, 1_000_000, "objects", "objects a worker frees between two looks at the clock"
+        510, 1, 510, "objects", "most objects of a list that are freed in one step"
     )
 
 

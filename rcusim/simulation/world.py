@@ -47,6 +47,9 @@ from rcusim.workloads.readers import ReaderKind, ReadersSetting, ReadersWorkload
 TICK_JITTER_NS = 10 * US_NS
 """Ticks of different CPUs are up to so much off their nominal phase; drawn from the seed."""
 
+CHUNK_OBJECTS = 510
+"""Most objects that are kept, and freed in one step, together: those of the largest block."""
+
 GENERATIONS: Mapping[str, Callable[[Surroundings], Generation]] = {
     "G0": CallRcuEach,
     "G1": BasicBatching,
@@ -208,7 +211,10 @@ class _Builder:
         scheduler = self._scheduler(contexts, rcu)
         kworkers = self._kworkers(scheduler)
         allocator = self.parts.allocator(scenario, self.platform, pages)
-        books, pool = Books(self.now_ns), ChunkPool(scenario.reclaim.block_entries)
+        books, pool = (
+            Books(self.now_ns),
+            ChunkPool(CHUNK_OBJECTS),
+        )
         self.probes.gp_ended.subscribe(books.gp_ended)
         around = Surroundings(
             cpus=scenario.machine.cpus,
