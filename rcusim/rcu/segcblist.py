@@ -134,6 +134,15 @@ class Segcblist:
             self._move(NEXT_READY, WAIT)
             self.gp_seq[WAIT] = self.gp_seq[NEXT_READY]
 
+    def over(self, reached: int) -> list[Callbacks]:
+        """Return the runs whose grace period has ended by `reached`, noticed by this CPU or not."""
+        return [
+            run
+            for segment in (WAIT, NEXT_READY)
+            if self.segments[segment] and seq.ge(reached, self.gp_seq[segment])
+            for run in self.segments[segment]
+        ]
+
     def extract_done(self) -> tuple[list[Callbacks], int]:
         """Detach DONE; return its entries and their callbacks. `n_cbs` still counts them."""
         entries, callbacks = self.segments[DONE], self.seglen[DONE]

@@ -34,11 +34,13 @@ class RcuWorkCallback:
 
     around: Surroundings
     work: ReclaimWork
+    batch: Batch
     count: int = 1
     held: list[tuple[Hold, int]] = attrs.field(factory=list)
 
     def ready(self) -> None:
-        """Do nothing: the books follow the grace period itself."""
+        """Note that the grace period is over."""
+        self.around.books.gp_over(self.batch)
 
     def invoke(self, cpu: int, limit: int, budget_ns: int) -> tuple[int, int]:
         """Queue the work."""
@@ -124,16 +126,16 @@ class Monitor(WorkItem):
         for work in krc.slots:
             if work.waiting is None:
                 work.waiting = krc.collect(work)
-                self.queue_rcu_work(work)
+                self.queue_rcu_work(work, work.waiting)
                 return
         krc.arm_monitor()
 
-    def queue_rcu_work(self, work: ReclaimWork) -> None:
+    def queue_rcu_work(self, work: ReclaimWork, batch: Batch) -> None:
         """Ask for a grace period, after which `work` runs."""
         if work.pending:
             raise InternalError(f"{work.name} is pending although its slot is free")
         work.pending = True
-        self.krc.around.rcu.call(self.cpu, RcuWorkCallback(self.krc.around, work))
+        self.krc.around.rcu.call(self.cpu, RcuWorkCallback(self.krc.around, work, batch))
 
 
 @state
@@ -207,6 +209,14 @@ class Batching:
 
     def __attrs_post_init__(self) -> None:
         self.krcs = [self._krc(cpu) for cpu in range(self.around.cpus)]
+        self.around.probes.gp_ended.subscribe(self.gp_ended)
+
+    def gp_ended(self, gp_seq: int) -> None:
+        """Note, by ground truth, for whose callbacks a grace period was the one they wait for."""
+        for data in self.around.rcu.data:
+            for run in data.cblist.over(gp_seq):
+                if isinstance(run, RcuWorkCallback):
+                    run.ready()
 
     def _krc(self, cpu: int) -> Krc:
         around, name = self.around, f"cpu{cpu}/krc"

@@ -7,7 +7,6 @@ allocator's counters, with a walk over every chunk, and with the page allocator.
 from __future__ import annotations
 
 import enum
-from collections import deque
 from collections.abc import Callable
 
 import attrs
@@ -36,7 +35,8 @@ class Batch:
     needed_seq : int
         Value of ``rcu_state.gp_seq`` at which a whole grace period has passed.
     part : Part
-        WAITING_GP, and from the end of that grace period WAITING_WORKER.
+        WAITING_GP, and WAITING_WORKER from the end of the grace period to which its callback was
+        assigned: the one it needs, or a later one if the CPU was slow to ask.
     """
 
     name: str
@@ -64,8 +64,6 @@ class Books:
     ----------
     objects, size_bytes : list of int
         By :class:`Part`.
-    waiting : deque of Batch
-        Batches whose grace period is not over, in the order of their need.
     """
 
     now_ns: Callable[[], int]
@@ -81,7 +79,6 @@ class Books:
     wait_ns_max: int = 0
     wait_ns_sum: int = 0
     freed_by: dict[str, int] = attrs.field(factory=dict)
-    waiting: deque[Batch] = attrs.field(factory=deque)
 
     @property
     def total_objects(self) -> int:
@@ -123,15 +120,13 @@ class Books:
         self.wait_ns_sum += now_ns * objects - queued_ns
 
     def expect(self, batch: Batch) -> None:
-        """Book a batch as waiting for its grace period."""
+        """Count what a batch that begins to wait for its grace period consists of."""
         self.blocks_filled += len(batch.blocks.chunks)
         self.block_objects += batch.blocks.objects
-        self.waiting.append(batch)
 
-    def gp_ended(self, gp_seq: int) -> None:
-        """Move every batch whose grace period is over, by ground truth, to those that wait for a worker."""
-        while self.waiting and seq.done(gp_seq, self.waiting[0].needed_seq):
-            batch = self.waiting.popleft()
+    def gp_over(self, batch: Batch) -> None:
+        """Move a batch whose grace period is over to those that wait for a worker."""
+        if batch.part is Part.WAITING_GP:
             batch.part = Part.WAITING_WORKER
             self.move(Part.WAITING_GP, Part.WAITING_WORKER, batch.objects, batch.size_bytes)
 
@@ -144,11 +139,9 @@ class Books:
         Raises
         ------
         PropertyViolation
-            When its grace period is not over.
+            When no whole grace period has passed since it was handed over.
         """
-        if batch.part is not Part.WAITING_WORKER:
-            self.gp_ended(root_gp_seq)
-        if batch.part is not Part.WAITING_WORKER:
+        if not seq.done(root_gp_seq, batch.needed_seq):
             oldest = (batch.blocks.slots() or batch.emergency.slots())[0]
             raise PropertyViolation(
                 "callback law",

@@ -215,7 +215,6 @@ class _Builder:
             Books(self.now_ns),
             ChunkPool(CHUNK_OBJECTS),
         )
-        self.probes.gp_ended.subscribe(books.gp_ended)
         around = Surroundings(
             cpus=scenario.machine.cpus,
             features=self._features(),

@@ -187,3 +187,17 @@ def test_order_is_kept_and_nothing_is_early(operations: list[str]) -> None:
             assert length == sum(entry.count for entry in segment)
     assert cblist.pending is any(cblist.segments[WAIT:])
     assert cblist.ready is bool(cblist.segments[DONE])
+
+
+def test_over_names_the_runs_whose_number_has_passed_noticed_or_not() -> None:
+    cblist = Segcblist()
+    enqueue(cblist, "A")
+    cblist.accelerate(4)
+    enqueue(cblist, "B")
+    cblist.accelerate(8)
+    enqueue(cblist, "C")
+
+    def names(reached: int) -> str:
+        return "".join(run.name for run in cblist.over(reached) if isinstance(run, Entry))
+
+    assert [names(reached) for reached in (1, 4, 8, 12)] == ["", "A", "AB", "AB"]

@@ -31,6 +31,7 @@ class HandRcu:
     gp_seq: int = 0
     lists: dict[int, list[Callbacks]] = attrs.field(factory=dict)
     requests: int = 0
+    data: tuple[()] = ()
 
     @property
     def state(self) -> Any:
@@ -140,7 +141,6 @@ class Rig:
     def end(self, cpu: int = 0, *, work: bool = True) -> None:
         """Let a grace period pass: all callbacks of a CPU are ready and invoked."""
         self.rcu.gp_seq += 4
-        self.books.gp_ended(self.rcu.gp_seq)
         entries = self.rcu.lists.pop(cpu, [])
         for entry in entries:
             entry.ready()
