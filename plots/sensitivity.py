@@ -111,7 +111,12 @@ def main() -> None:
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
-    lines = ["| " + " | ".join(COLUMNS) + " |", "|" + "---|" * len(COLUMNS)]
+    lines = [
+        f"Medians of {options.seeds} seeds, {options.loops} of 200000 loops, total time scaled; ratios are bulk / list of",
+        "the same seed. Published: 102.90 s, 17.67 ms, 158 MB; 0.874, 1.153, 0.728.",
+        "",
+    ]
+    lines += ["| " + " | ".join(COLUMNS) + " |", "|" + "---|" * len(COLUMNS)]
     lines += ["| " + " | ".join(str(row[column]) for column in COLUMNS) + " |" for row in rows]
     (HERE / "sensitivity.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
     draw(rows, HERE / "sensitivity.png")
