@@ -13,10 +13,13 @@ from __future__ import annotations
 
 import hashlib
 import os
+import pickle
+import shutil
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -24,7 +27,13 @@ from rcusim.abc import IntArray as IntArray  # noqa: PLC0414 - belongs to this v
 
 F = TypeVar("F", bound=Callable[..., object])
 
-KERNEL_FILES = ("_jit.py", "machine/pages.py", "slab/kernel.py", "oracles/ledger.py")
+KERNEL_FILES = (
+    "_jit.py",
+    "machine/pages.py",
+    "slab/kernel.py",
+    "slab/slub_kernel.py",
+    "oracles/ledger.py",
+)
 """Every file that holds a kernel; a test compares this list with the uses of :func:`kernel`."""
 
 
@@ -41,7 +50,13 @@ def _source_digest() -> str:
 def _cache_folder() -> Path:
     """Return the folder for compiled kernels of exactly these sources."""
     base = os.environ.get("RCUSIM_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME")
-    root = Path(base) if base else Path.home() / ".cache"
+    home = os.path.expanduser("~")  # noqa: PTH111 - Path.home() raises where there is none
+    if base:
+        root = Path(base)
+    elif home != "~":
+        root = Path(home) / ".cache"
+    else:
+        root = Path(tempfile.gettempdir()) / f"rcusim-{os.getuid()}"
     python = f"cp{sys.version_info.major}{sys.version_info.minor}"
     return root / "rcusim" / f"{python}-{_source_digest()}"
 
@@ -60,7 +75,11 @@ def _compiler() -> Callable[[F], F] | None:
     return cast("Callable[[F], F]", numba.njit(cache=True))
 
 
+CACHE_ERRORS = (OSError, EOFError, pickle.UnpicklingError)
+"""What the first call of a kernel raises when its compile cache is damaged or cannot grow."""
+
 _COMPILE = _compiler()
+_KERNELS: list[Any] = []
 
 COMPILED = _COMPILE is not None
 """Whether kernels run compiled in this process."""
@@ -68,7 +87,20 @@ COMPILED = _COMPILE is not None
 
 def kernel(function: F) -> F:
     """Mark a module-level function over flat integer arrays as a kernel and compile it if possible."""
-    return function if _COMPILE is None else _COMPILE(function)
+    if _COMPILE is None:
+        return function
+    compiled = _COMPILE(function)
+    _KERNELS.append(compiled)
+    return compiled
+
+
+def forget_cache() -> None:
+    """Remove the compiled kernels on disk, and keep those of this process in memory only."""
+    shutil.rmtree(_cache_folder(), ignore_errors=True)
+    from numba.core.caching import NullCache  # noqa: PLC0415 - optional
+
+    for compiled in _KERNELS:
+        compiled._cache = NullCache()  # noqa: SLF001 - numba has no other way to stop caching
 
 
 def integers(length: int, *, bits: int = 64, fill: int = 0) -> IntArray:

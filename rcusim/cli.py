@@ -12,23 +12,25 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import attrs
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import App, CycloptsError, Parameter, Token
 
 import rcusim
-from rcusim.errors import Problem, RcusimError, ScenarioError
+from rcusim.errors import Interrupted, Problem, RcusimError, ScenarioError
 
 if TYPE_CHECKING:
+    from rcusim.formats.slabinfo import Slabinfo
     from rcusim.results.model import Result, RunResult
     from rcusim.scenario import Scenario
     from rcusim.views.table import Grid
 
 GOOD, VIOLATED, BAD_INPUT, LIMIT, INTERNAL = 0, 1, 2, 3, 70
 MOST_SEEDS = 10_000
+SHOWN_DAMAGES = 5
 PLAIN_PROGRESS_S = 10
 """Without a terminal a line of progress is written so often."""
 
@@ -38,6 +40,19 @@ Debug = Annotated[
 AsJson = Annotated[bool, Parameter(name="--json", negative="", help="Print one JSON object.")]
 
 Meter = Callable[[int, int], None]
+
+
+def _whole(hint: object, tokens: Sequence[Token]) -> int:
+    """Return the integer that was written; a fraction is not rounded."""
+    del hint
+    value = tokens[0].value
+    try:
+        return int(value)
+    except ValueError:
+        raise ValueError(f'"{value}" is not a whole number') from None
+
+
+Whole = Annotated[int, Parameter(converter=_whole)]
 
 
 def _version() -> str:
@@ -55,15 +70,39 @@ app = App(
 )
 
 
+class OutputLostError(Exception):
+    """Standard output cannot be written, and not because its reader has gone."""
+
+    def __init__(self, error: OSError) -> None:
+        self.error = error
+        super().__init__(str(error))
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return the exit code of the process."""
     tokens = list(sys.argv[1:] if arguments is None else arguments)
+    _open_missing_streams()
     code = _run_command(tokens)
     try:
         sys.stdout.flush()
-    except BrokenPipeError:
-        _silence()
+    except OSError as error:
+        code = _lost_output(error, code)
     return code
+
+
+def _open_missing_streams() -> None:
+    """Let a process that was started with closed output streams write nowhere instead of failing."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - for good
+
+
+def _lost_output(error: OSError, code: int) -> int:
+    """Return the exit code after standard output failed: a reader that has gone is no failure."""
+    _silence()
+    if isinstance(error, BrokenPipeError):
+        return code
+    return _complain(f"rcusim: standard output cannot be written: {error.strerror}", code or LIMIT)
 
 
 def _run_command(tokens: Sequence[str]) -> int:
@@ -77,8 +116,8 @@ def _run_command(tokens: Sequence[str]) -> int:
         if debug:
             raise
         return _complain(f"rcusim: {error}", error.exit_code)
-    except KeyboardInterrupt:
-        return _complain("rcusim: interrupted", LIMIT)
+    except (KeyboardInterrupt, MemoryError, SystemExit, OutputLostError) as end:
+        return _ended(end)
     except Exception as error:
         if debug:
             raise
@@ -88,6 +127,16 @@ def _run_command(tokens: Sequence[str]) -> int:
     return code if isinstance(code, int) else GOOD
 
 
+def _ended(end: BaseException) -> int:
+    """Return the exit code of a command that was ended from outside."""
+    if isinstance(end, OutputLostError):
+        return _lost_output(end.error, GOOD)
+    if isinstance(end, SystemExit):  # how the help printer ends when its reader has gone
+        return GOOD
+    memory = isinstance(end, MemoryError)
+    return _complain(f"rcusim: {'the host has no memory left' if memory else 'interrupted'}", LIMIT)
+
+
 @app.command
 def run(
     scenario: str,
@@ -95,8 +144,8 @@ def run(
     *,
     variant: Annotated[list[str] | None, Parameter(name="--variant", negative="")] = None,
     settings: Annotated[list[str] | None, Parameter(name="--set", negative="")] = None,
-    seed: int | None = None,
-    seeds: int = 1,
+    seed: Whole | None = None,
+    seeds: Whole = 1,
     out: Path | None = None,
     as_json: AsJson = False,
     force: Annotated[bool, Parameter(negative="")] = False,
@@ -125,6 +174,7 @@ def run(
         Replace a result that is in the folder already.
     """
     del debug  # main looks for it
+    from rcusim.engine.stop import catching  # noqa: PLC0415
     from rcusim.results import store  # noqa: PLC0415
     from rcusim.results.model import Result  # noqa: PLC0415
     from rcusim.scenario import load  # noqa: PLC0415
@@ -135,17 +185,18 @@ def run(
     folder = out if out is not None else store.default_folder(first.name, first.seed)
     store.check_free(folder, force=force)
     done: list[RunResult] = []
-    try:
-        _simulate_all(jobs, done)
-    finally:
-        # whatever ends the command, the runs that were made are kept and shown
-        if done:
-            result = Result(scenario=first.name, runs=tuple(done))
-            try:
-                store.save(result, folder, force=force)
-                _say(f"saved in {folder}")
-            finally:
-                _show_result(result, as_json)
+    with catching():  # while it saves as well
+        try:
+            _simulate_all(jobs, done)
+        finally:
+            # whatever ends the command, the runs that were made are kept and shown
+            if done:
+                result = Result(scenario=first.name, runs=tuple(done))
+                try:
+                    store.save(result, folder, force=force)
+                    _say(f"saved in {folder}")
+                finally:
+                    _show_result(result, as_json)
     return _verdict(done, scenario, settings or ())
 
 
@@ -239,6 +290,47 @@ def reproduce(
 
 
 @app.command
+def slabinfo(
+    run: Path | None = None,
+    /,
+    *,
+    at: Annotated[float | None, Parameter(name="--at")] = None,
+    check: Path | None = None,
+    cpus: int | None = None,
+    allocator: str | None = None,
+    debug: Debug = False,
+) -> int:
+    """Show a run as /proc/slabinfo, or check a real dump against our geometry.
+
+    Parameters
+    ----------
+    run
+        The folder or run.json of a single run; its state is printed as /proc/slabinfo, version 2.1.
+    at
+        The instant in ms of virtual time; the end of the run when absent. A run keeps at most 256
+        states: the last one that is not later is printed, and its instant told.
+    check
+        A dump to check instead: tells for each cache whether order and objects per slab agree.
+        Exit code 1 if one disagrees.
+    cpus
+        CPUs of the machine that the dump is from.
+    allocator
+        Its allocator: slab-gen1 (up to Linux 3.12), slab-gen2 (3.13), slab-gen3 (3.15), slab-gen4
+        (4.6), slub-3.18 or slub-6.18.
+    """
+    del debug
+    if check is not None:
+        _only_for_runs("--check", run, at)
+        return _check_slabinfo(check, allocator, cpus)
+    if run is None:
+        raise _unusable("RUN", "", "name a run, or a dump with --check")
+    for option, value in (("--cpus", cpus), ("--allocator", allocator)):
+        if value is not None:
+            raise _unusable(option, str(value), "goes with --check only")
+    return _show_slabinfo(run, at)
+
+
+@app.command
 def validate(*scenarios: str, debug: Debug = False) -> int:
     """Check scenario files without running them.
 
@@ -263,6 +355,77 @@ def validate(*scenarios: str, debug: Debug = False) -> int:
     return code
 
 
+def _unusable(option: str, value: str, rule: str) -> ScenarioError:
+    return ScenarioError("slabinfo", [Problem(option, value, rule)])
+
+
+def _only_for_runs(option: str, run: Path | None, at: float | None) -> None:
+    if run is not None:
+        raise _unusable("RUN", str(run), f"does not go with {option}")
+    if at is not None:
+        raise _unusable("--at", f"{at:g}", f"does not go with {option}")
+
+
+def _show_slabinfo(path: Path, at_ms: float | None) -> int:
+    """Print what a run recorded of /proc/slabinfo."""
+    from rcusim.formats.slabinfo import write  # noqa: PLC0415
+    from rcusim.units import MS_NS, US_NS  # noqa: PLC0415
+
+    series = _single(path).slabinfo
+    if series is None:
+        raise ScenarioError(str(path), [Problem("slabinfo", "", "was not recorded in this run")])
+    if at_ms is not None and not 0 <= at_ms * MS_NS <= series.end_ns:
+        # rounded down, so that it can be given
+        end_ms = series.end_ns // US_NS * US_NS / MS_NS
+        raise _unusable("--at", f"{at_ms:g}", f"must be from 0 to {end_ms:.3f}, the end of the run")
+    at_ns = series.end_ns if at_ms is None else round(at_ms * MS_NS)
+    _say(f"state at {series.taken_ns(at_ns) / MS_NS:.6f} ms")
+    _out(write(series.at(at_ns)).removesuffix("\n"))
+    return GOOD
+
+
+def _check_slabinfo(file: Path, allocator: str | None, cpus: int | None) -> int:
+    """Print the verdict on each cache of a dump."""
+    from rcusim.slab.dump import ALLOCATORS, Verdict, check_dump, totals  # noqa: PLC0415
+    from rcusim.views.table import dump_grid  # noqa: PLC0415
+
+    if allocator not in ALLOCATORS:
+        raise _unusable("--allocator", allocator or "", f"must be one of {', '.join(ALLOCATORS)}")
+    if cpus is None or cpus < 1:
+        raise _unusable("--cpus", "" if cpus is None else str(cpus), "must be at least 1")
+    dump = _read_slabinfo(file)
+    findings = check_dump(dump.rows, allocator, cpus)
+    for damage in dump.damaged:
+        _say(f"{file}:{damage.line}: {damage.reason}: {damage.text.strip()}")
+    _print_grid(dump_grid(findings, len(dump.damaged)))
+    return VIOLATED if totals(findings)[Verdict.DISAGREES] else GOOD
+
+
+def _read_slabinfo(file: Path) -> Slabinfo:
+    """Return the dump in a file.
+
+    Raises
+    ------
+    ScenarioError
+        When it cannot be read, is of an unknown version, or has no line of a cache.
+    """
+    from rcusim.formats.slabinfo import parse  # noqa: PLC0415
+
+    try:
+        dump = parse(file.read_bytes().decode("utf-8", "backslashreplace"))
+    except OSError as error:
+        rule = f"cannot be read: {error.strerror}"
+        raise ScenarioError(str(file), [Problem("file", "", rule)]) from None
+    except ValueError as error:
+        raise ScenarioError(str(file), [Problem("file", "", str(error))]) from None
+    if not dump.rows:
+        shown = dump.damaged[:SHOWN_DAMAGES]
+        problems = [Problem("file", "", "has no line of a cache")]
+        problems += [Problem(f"line {damage.line}", "", damage.reason) for damage in shown]
+        raise ScenarioError(str(file), problems)
+    return dump
+
+
 def _with_seeds(scenarios: Sequence[Scenario], seeds: int) -> Iterator[Scenario]:
     """Yield each scenario with `seeds` seeds."""
     last = scenarios[0].seed + seeds - 1
@@ -276,14 +439,20 @@ def _with_seeds(scenarios: Sequence[Scenario], seeds: int) -> Iterator[Scenario]
 
 def _simulate_all(jobs: Sequence[Scenario], done: list[RunResult]) -> None:
     """Run scenarios one after the other and add each to `done`; an interrupted one is the last."""
+    from rcusim import _jit  # noqa: PLC0415
+    from rcusim.engine.stop import catching  # noqa: PLC0415
     from rcusim.simulation import simulate  # noqa: PLC0415
 
-    with _progress() as begin:
+    if not _jit.COMPILED:
+        _say("numba is absent or switched off: the same results, about a hundred times slower")
+    with _progress() as begin, catching() as stop:
         for number, job in enumerate(jobs, 1):
             meter = begin(f"{job.name} {job.variant} seed {job.seed} ({number}/{len(jobs)})")
             done.append(simulate(job, progress=meter))
             if done[-1].interrupted:
-                break
+                return
+            if stop.raised and number < len(jobs):
+                raise Interrupted(f"stopped by a signal after {number} of {len(jobs)} runs")
 
 
 def _show_result(result: Result, as_json: bool) -> None:
@@ -417,17 +586,22 @@ def _out(text: str) -> None:
         print(text.encode(encoding, "backslashreplace").decode(encoding), flush=True)
     except BrokenPipeError:
         _silence()
+    except OSError as error:
+        raise OutputLostError(error) from None
 
 
 def _silence() -> None:
     """Send standard output nowhere, so that Python does not complain about it at exit."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
+    with suppress(OSError, ValueError):
+        os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
 
 
 def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+    """Write to standard error; a stream that cannot be written is no reason to fail."""
+    with suppress(OSError):
+        print(text, file=sys.stderr, flush=True)
 
 
 def _complain(text: str, code: int) -> int:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -18,9 +19,10 @@ import rcusim.simulation
 from rcusim import cli
 from rcusim.errors import InternalError, LimitReached
 from rcusim.results import store
-from rcusim.results.model import RunResult
+from rcusim.results.model import Result, RunResult
 from rcusim.scenario import Scenario, resolved
 from tests.results.samples import run as sample
+from tests.results.test_slabinfo import SERIES as SLABINFO
 
 SCENARIO = """
 name = "small"
@@ -353,6 +355,155 @@ def test_reproduce_prints_the_contracts_json(
     assert campaign == [(None, False)]
 
 
+@pytest.fixture
+def recorded(tmp_path: Path) -> Path:
+    """A saved run that recorded slabinfo, and one that did not."""
+    runs = (
+        attrs.evolve(sample("old", 1), slabinfo=SLABINFO),
+        sample("new", 1),
+    )
+    return store.save(Result(scenario="sample", runs=runs), tmp_path / "recorded")
+
+
+HEAD = (
+    "slabinfo - version: 2.1\n"
+    "# name            <active_objs> <num_objs> <objsize> <objperslab> <pagesperslab>"
+    " : tunables <limit> <batchcount> <sharedfactor>"
+    " : slabdata <active_slabs> <num_slabs> <sharedavail>\n"
+)
+
+
+def kmalloc_128(active: int, objects: int, active_slabs: int, slabs: int, shared: int) -> str:
+    return (
+        f"kmalloc-128       {active:6} {objects:6}    128   32    1"
+        f" : tunables  120   60    8 : slabdata {active_slabs:6} {slabs:6} {shared:6}\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("at", "shown_ms", "line"),
+    [
+        (["--at", "0"], "0.000000", kmalloc_128(0, 0, 0, 0, 0)),
+        (["--at", "0.0039"], "0.003000", kmalloc_128(20, 32, 1, 1, 0)),
+        (["--at", "0.0045"], "0.004500", kmalloc_128(5, 64, 1, 2, 3)),
+        ([], "0.004500", kmalloc_128(5, 64, 1, 2, 3)),
+    ],
+)
+def test_slabinfo_shows_the_state_of_a_run_as_the_kernel_would(
+    recorded: Path, capsys: pytest.CaptureFixture[str], at: list[str], shown_ms: str, line: str
+) -> None:
+    assert cli.main(["slabinfo", str(recorded / "old-1"), *at]) == 0
+    shown = capsys.readouterr()
+    assert shown.out == HEAD + line
+    assert shown.err == f"state at {shown_ms} ms\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "RUN: name a run, or a dump with --check"),
+        (["old-1", "--at", "0.1"], "--at = 0.1: must be from 0 to 0.004, the end of the run"),
+        (["old-1", "--at", "-1"], "--at = -1: must be from 0"),
+        (["old-1", "--at", "nan"], "--at = nan: must be from 0"),
+        (["old-1", "--cpus", "2"], "--cpus = 2: goes with --check only"),
+        (["old-1", "--allocator", "slab-gen1"], "--allocator = slab-gen1: goes with --check only"),
+        (["new-1"], "slabinfo: was not recorded in this run"),
+        (["."], "holds several runs; name one: old-1, new-1"),
+        (["old-1", "--check", "dump"], "RUN = old-1: does not go with --check"),
+        (["--at", "1", "--check", "dump"], "--at = 1: does not go with --check"),
+        (["--check", "dump"], "--allocator: must be one of slab-gen1, slab-gen2, slab-gen3"),
+        (["--check", "dump", "--allocator", "slob", "--cpus", "1"], "--allocator = slob: must be"),
+        (["--check", "dump", "--allocator", "slab-gen1"], "--cpus: must be at least 1"),
+        (["--check", "dump", "--allocator", "slab-gen1", "--cpus", "0"], "--cpus = 0: must be at"),
+        (["--check", "dump", "--allocator", "slab-gen1", "--cpus", "1"], "dump: file: cannot be"),
+    ],
+)
+def test_slabinfo_refuses_what_makes_no_sense(
+    recorded: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    message: str,
+) -> None:
+    monkeypatch.chdir(recorded)
+    assert cli.main(["slabinfo", *arguments]) == 2
+    shown = capsys.readouterr()
+    assert message in shown.err
+    assert shown.out == ""
+
+
+def check(file: Path, allocator: str = "slab-gen3") -> int:
+    return cli.main(["slabinfo", "--check", str(file), "--cpus", "1", "--allocator", allocator])
+
+
+def dump_line(name: str, size: int, objects: int) -> str:
+    row = SLABINFO.at(0).rows[0]
+    return attrs.evolve(row, name=name, objsize=size, objperslab=objects).line + "\n"
+
+
+def test_slabinfo_checks_a_dump(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "dump"
+    good = dump_line("kmalloc-64", 64, 63) + dump_line("some cache", 128, 31)
+    file.write_text(HEAD + good)
+    assert check(file) == 0
+    shown = capsys.readouterr()
+    lines = shown.out.splitlines()
+    assert lines[0].split() == ["cache", "objsize", "objects", "pages", "ours", "verdict", "why"]
+    assert lines[1].split() == ["kmalloc-64", "64", "63", "1", "63/1", "agrees"]
+    assert "31/1 or 32/1  undetermined  depends on the size before alignment" in lines[2]
+    assert lines[-1] == "2 caches: 1 agree, 0 disagree, 1 undetermined; 0 damaged lines"
+    assert shown.err == ""
+
+    file.write_text(HEAD + good + "kmalloc-32 7\n" + dump_line("kmalloc-256", 256, 15))
+    assert check(file) == 1
+    shown = capsys.readouterr()
+    assert shown.out.splitlines()[3].split() == [
+        "kmalloc-256",
+        "256",
+        "15",
+        "1",
+        "16/1",
+        "disagrees",
+    ]
+    assert shown.out.splitlines()[-1] == (
+        "3 caches: 1 agree, 1 disagree, 1 undetermined; 1 damaged line"
+    )
+    assert shown.err == f"{file}:5: is no line of slabinfo 2.1: kmalloc-32 7\n"
+
+
+def test_slabinfo_takes_any_bytes_for_a_dump(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "dump"
+    file.write_bytes(HEAD.encode() + b"\xff\xfe\x00\n" + dump_line("kmalloc-64", 64, 63).encode())
+    assert check(file) == 0
+    shown = capsys.readouterr()
+    assert f"{file}:3: is no line of slabinfo 2.1" in shown.err
+    assert shown.out.endswith("1 cache: 1 agree, 0 disagree, 0 undetermined; 1 damaged line\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "dump: file: has no line of a cache"),
+        (HEAD, "dump: file: has no line of a cache"),
+        ("slabinfo - version: 1.2\n", "dump: file: slabinfo 1.2: must be one of 1.1, 2.0, 2.1"),
+        ("nothing\n", "dump: line 1: is no line of slabinfo 2.1"),
+    ],
+)
+def test_slabinfo_refuses_what_is_no_dump(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    text: str,
+    message: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("dump").write_text(text)
+    assert check(Path("dump")) == 2
+    assert message in capsys.readouterr().err
+
+
 def python(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, *arguments], capture_output=True, text=True, check=False, **options
@@ -404,3 +555,60 @@ def test_a_name_that_the_terminal_cannot_show_is_escaped(tmp_path: Path) -> None
     shown = python("-m", "rcusim", "validate", str(tmp_path / "büro.toml"), env=environment)
     assert shown.returncode == 0
     assert r"b\xfcro.toml: good; variants: default" in shown.stdout
+
+
+@pytest.mark.parametrize("option", ["--seed", "--seeds"])
+def test_a_fraction_is_not_rounded(
+    fake: Fake, capsys: pytest.CaptureFixture[str], option: str
+) -> None:
+    assert cli.main(["run", "hikey960", option, "1.5"]) == 2
+    assert '"1.5" is not a whole number' in capsys.readouterr().err
+
+
+def _shell(command: str) -> subprocess.CompletedProcess[str]:
+    program = f"{sys.executable} -m rcusim"
+    return subprocess.run(
+        ["bash", "-c", command.replace("RCUSIM", program)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        ("RCUSIM validate hikey960 >&-", 0),
+        ("RCUSIM validate hikey960 2>&-", 0),
+        ("RCUSIM validate hikey960 >/dev/full", 3),
+        ("RCUSIM validate nope 2>/dev/full", 2),
+        ("RCUSIM --help | true; exit ${PIPESTATUS[0]}", 0),
+    ],
+)
+def test_streams_that_cannot_be_written_do_not_change_what_the_exit_code_means(
+    command: str, code: int
+) -> None:
+    done = _shell(command)
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_signal_between_two_runs_stops_the_command_and_keeps_what_was_made(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from rcusim.simulation import simulate  # noqa: PLC0415
+
+    made = []
+
+    def simulate_then_signal(*arguments: Any, **options: Any) -> RunResult:
+        made.append(simulate(*arguments, **options))
+        signal.raise_signal(signal.SIGTERM)
+        return made[-1]
+
+    monkeypatch.setattr("rcusim.simulation.simulate", simulate_then_signal)
+    small = ["--set", "workload.kfree_loops=4", "--set", "workload.kfree_alloc_num=10"]
+    out = tmp_path / "out"
+    assert cli.main(["run", "hikey960", *small, "--out", str(out)]) == 3
+    assert len(made) == 1
+    assert "stopped by a signal after 1 of 2 runs" in capsys.readouterr().err
+    assert (out / "baseline_kfree-1" / "run.json").exists()

@@ -13,6 +13,7 @@ from importlib import resources
 
 import attrs
 
+from rcusim.campaign import slabinfo
 from rcusim.errors import (
     Interrupted,
     LimitReached,
@@ -20,6 +21,7 @@ from rcusim.errors import (
     PropertyViolation,
     ScenarioError,
 )
+from rcusim.formats.slabinfo import SlabinfoRow
 from rcusim.results.model import RunResult
 from rcusim.scenario import load
 from rcusim.simulation import simulate
@@ -181,4 +183,49 @@ def _row(row: str, quantity: str, published: float, simulated: Sequence[float]) 
     )
 
 
-_TABLES: dict[str, Callable[[bool, Progress], Reproduction]] = {"kfree-bulk": _kfree_bulk}
+def _slabinfo(full: bool, progress: Progress) -> Reproduction:
+    """Joonsoo Kim's tables of three generations of SLAB (2013); always of the published size."""
+    del full
+    tables: dict[str, list[SlabinfoRow]] = {}
+    for columns in _published("slabinfo_joonsoo.csv"):
+        tables.setdefault(columns["generation"], []).append(slabinfo.published_row(columns))
+    lines: list[slabinfo.Line] = []
+    for generation, table in tables.items():
+        progress(f"{generation}, {len(table)} caches")
+        lines += slabinfo.simulated_lines(generation, table)
+    equal = sum(line.published == line.simulated for line in lines)
+    how = (
+        "one CPU, all caches of a generation in one machine, driven to the published slabs and objects in use; "
+        f"whole lines of /proc/slabinfo that are equal: {equal} of {len(lines)}"
+    )
+    rows = tuple(_exact(line, column) for line in lines for column in slabinfo.COMPARED)
+    return Reproduction("slabinfo", rows, how)
+
+
+def _exact(line: slabinfo.Line, column: str) -> Row:
+    published, simulated = getattr(line.published, column), getattr(line.simulated, column)
+    return Row(
+        table="slabinfo",
+        row=f"{line.generation} {line.published.name}",
+        quantity=column,
+        unit="bytes" if column == "objsize" else "",
+        published=published,
+        simulated=simulated,
+        error_pct=_error_pct(published, simulated),
+        kind="exact",
+        low=simulated,
+        high=simulated,
+    )
+
+
+def _error_pct(published: int, simulated: int) -> float | None:
+    """Return the error; of a published 0 it is 0 or nothing that could be said in per cent."""
+    if published:
+        return 100 * (simulated / published - 1)
+    return None if simulated else 0.0
+
+
+_TABLES: dict[str, Callable[[bool, Progress], Reproduction]] = {
+    "kfree-bulk": _kfree_bulk,
+    "slabinfo": _slabinfo,
+}

@@ -112,6 +112,7 @@ class Generation(Protocol):
     After :meth:`queue`, `held` names the locks that were held, with ns.
     """
 
+    around: Surroundings
     held: list[tuple[Hold, int]]
 
     def queue(self, cpu: int, addresses: IntArray, first: int, n: int, object_bytes: int) -> int:

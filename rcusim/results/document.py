@@ -22,6 +22,7 @@ from rcusim.results.model import (
     Series,
     Statistics,
 )
+from rcusim.results.slabinfo import SlabinfoSeries
 
 FORMAT = 1
 
@@ -75,6 +76,7 @@ def full_document(run: RunResult) -> Document:
         "statistics": attrs.asdict(run.statistics),
         "scenario": dict(run.scenario),
         "series": series,
+        "slabinfo": None if run.slabinfo is None else attrs.asdict(run.slabinfo),
     }
 
 
@@ -93,7 +95,7 @@ def run_from(document: object, source: str) -> RunResult:
         raise ScenarioError(source, [Problem("format", value, f"must be {FORMAT}")])
     try:
         run = _run(document)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         rule = f"is not a run that rcusim saved: {type(error).__name__}: {error}"
         raise ScenarioError(source, [Problem("file", "", rule)]) from None
     if run.digest != document.get("digest"):
@@ -119,6 +121,7 @@ def _run(document: Mapping[str, Any]) -> RunResult:
         interrupted=_flag(document["interrupted"]),
         reason=str(document["reason"]),
         statistics=Statistics(**document["statistics"]),
+        slabinfo=_slabinfo(document.get("slabinfo")),
     )
 
 
@@ -141,6 +144,21 @@ def _series(document: Mapping[str, Any], footprint: Mapping[str, Any]) -> Series
     lengths = {len(column) for column in (*columns.values(), *series.parts_bytes)}
     if len(lengths) != 1 or len(series.parts_bytes) != len(PARTS) or series.bin_ns < 1:
         raise ValueError("the columns of the series differ in length")
+    return series
+
+
+def _slabinfo(document: Mapping[str, Any] | None) -> SlabinfoSeries | None:
+    """Return the states of slabinfo; runs of allocators that do not tell have none."""
+    if document is None:
+        return None
+    series = SlabinfoSeries(
+        names=tuple(str(name) for name in document["names"]),
+        fixed=tuple(_integers(columns) for columns in document["fixed"]),
+        step_ns=_integer(document["step_ns"]),
+        at_ns=_integers(document["at_ns"]),
+        states=tuple(_integers(state) for state in document["states"]),
+    )
+    series.check()
     return series
 
 

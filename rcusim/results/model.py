@@ -13,6 +13,8 @@ from typing import Any
 
 import attrs
 
+from rcusim.results.slabinfo import SlabinfoSeries
+
 PARTS = (
     "live",
     "collecting_list",
@@ -206,6 +208,8 @@ class RunResult:
         A signal ended the run.
     reason : str
         Why a run is not complete.
+    slabinfo : SlabinfoSeries or None
+        What ``/proc/slabinfo`` showed; None where the allocator does not tell.
     digest : str
         SHA-256 over the resolved scenario, the series and the counters; see :func:`digest_of`.
     """
@@ -224,12 +228,15 @@ class RunResult:
     interrupted: bool = False
     reason: str = ""
     statistics: Statistics = attrs.field(factory=Statistics)
+    slabinfo: SlabinfoSeries | None = None
     digest: str = attrs.field(init=False)
 
     @digest.default
     def _compute_digest(self) -> str:
+        slabinfo = {} if self.slabinfo is None else {"slabinfo": attrs.asdict(self.slabinfo)}
         return digest_of(
             {
+                **slabinfo,
                 "scenario": self.scenario,
                 "virtual_ns": self.virtual_ns,
                 "objects": attrs.asdict(self.objects),

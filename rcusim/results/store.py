@@ -43,6 +43,7 @@ def check_free(folder: Path, *, force: bool = False) -> None:
     """
     try:
         if not folder.exists() and not folder.is_symlink():
+            _check_writable(folder)
             return
         if not folder.is_dir():
             raise _refused(folder, "exists and is not a folder")
@@ -53,8 +54,20 @@ def check_free(folder: Path, *, force: bool = False) -> None:
         raise _refused(
             folder, "is not empty; choose another with --out, or replace it with --force"
         )
+    _check_writable(folder)
     if entries and RESULT_FILE not in entries:
         raise _refused(folder, f"holds files but no {RESULT_FILE}: not a result, so not replaced")
+
+
+def _check_writable(folder: Path) -> None:
+    """Find out before a long run whether its result could be written."""
+    parent = folder.parent
+    while not parent.exists() and parent != parent.parent:
+        parent = parent.parent
+    try:
+        Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=parent)).rmdir()
+    except OSError as error:
+        raise _refused(folder, f"cannot be written: {error.strerror or error}") from None
 
 
 def save(result: Result, folder: Path, *, force: bool = False) -> Path:

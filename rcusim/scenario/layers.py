@@ -19,7 +19,10 @@ from rcusim.scenario.fields import NAME_PATTERN, NAME_WANTED, RefusedError, Text
 Table = dict[str, Any]
 
 VARIANT_NAME = TextRule(
-    "name of a variant", r"[A-Za-z0-9_-]+", "a name of letters, digits, '_' and '-'", 100
+    "name of a variant",
+    r"[A-Za-z0-9][A-Za-z0-9_-]*",
+    "a name of letters, digits, '_' and '-' that begins with a letter or digit",
+    100,
 )
 SCENARIO_NAME = TextRule("name of a scenario", NAME_PATTERN, NAME_WANTED, 100)
 NOT_IN_A_VARIANT = ("seed", "variant")
@@ -76,7 +79,11 @@ def split(document: Mapping[str, Any], problems: list[Problem]) -> Layers:
     entries = document.get("variant")
     if entries is None:
         return Layers(base, {"default": {}})
-    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+    if (
+        not isinstance(entries, list)
+        or not entries
+        or not all(isinstance(entry, dict) for entry in entries)
+    ):
         problems.append(
             Problem("variant", shown(entries), "must be an array of tables: [[variant]]")
         )

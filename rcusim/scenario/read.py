@@ -57,6 +57,19 @@ def load(
         With every problem of the file and the options.
     """
     label = str(source)
+    try:
+        return _load(source, label, overrides, seed, variants)
+    except RecursionError:
+        raise ScenarioError(label, [Problem("file", "", "nests too deeply")]) from None
+
+
+def _load(
+    source: str | Path,
+    label: str,
+    overrides: Sequence[str],
+    seed: int | None,
+    variants: Sequence[str],
+) -> list[Scenario]:
     document = _parse(read_text(locate(source), label), label)
     problems: list[Problem] = []
     parts = layers.split(document, problems)
@@ -124,18 +137,18 @@ def _placed(
     outcomes: Mapping[str, tuple[Scenario | None, list[Problem]]],
 ) -> list[Problem]:
     """Return the problems of all variants, each once; those of one variant carry its name."""
-    placed: list[Problem] = []
+    placed: dict[Problem, None] = {}  # in order, each once
+    others = {name: frozenset(found) for name, (_, found) in outcomes.items()}
     for variant, (scenario, problems) in outcomes.items():
         own = layers.own(parts, variant, settings)
         for problem in problems:
             # a rule that concerns several keys may be broken by a key other than the one it names
-            shared = scenario is None or all(problem in other for _, other in outcomes.values())
+            shared = scenario is None or all(problem in other for other in others.values())
             own_key = layers.contains(own, problem.path)
             path = problem.path if shared and not own_key else f"variant.{variant}.{problem.path}"
             entry = attrs.evolve(problem, path=path)
-            if entry not in placed:
-                placed.append(entry)
-    return placed
+            placed[entry] = None
+    return list(placed)
 
 
 @functools.cache

@@ -13,6 +13,7 @@ from rcusim.scenario.tables import (
     NoWorkload,
     RcuscaleWorkload,
     Scenario,
+    SlabTable,
 )
 from rcusim.units import PAGES_PER_MIB
 
@@ -22,7 +23,10 @@ MOST_OBJECTS = 10**12
 
 def problems(scenario: Scenario) -> list[Problem]:
     """Return what does not fit together in a scenario whose keys are right one by one."""
-    found = [*_machine(scenario), *_kernel(scenario), *_reclaim(scenario), *_readers(scenario)]
+    found = [
+        *_machine(scenario), *_kernel(scenario), *_slab(scenario), *_reclaim(scenario),
+        *_readers(scenario),
+    ]  # fmt: skip
     workload = scenario.workload
     if isinstance(workload, RcuscaleWorkload):
         found += _rcuscale(workload, scenario)
@@ -92,6 +96,16 @@ def _kernel(scenario: Scenario) -> Iterator[Problem]:
             f"rcu_fanout = {tree.rcu_fanout} hold {capacity} CPUs"
         )
         yield Problem("machine.cpus", str(cpus), rule)
+
+
+def _slab(scenario: Scenario) -> Iterator[Problem]:
+    slab = scenario.slab
+    if slab.allocator == "slab":
+        if slab.kmalloc_minimum_bytes < 32:
+            rule = 'must be 32 or 128 with allocator = "slab"'
+            yield Problem("slab.kmalloc_minimum_bytes", str(slab.kmalloc_minimum_bytes), rule)
+    elif slab.layout != SlabTable().layout:
+        yield Problem("slab.layout", shown(slab.layout), 'is only for allocator = "slab"')
 
 
 def _reclaim(scenario: Scenario) -> Iterator[Problem]:

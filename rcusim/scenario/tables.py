@@ -14,7 +14,7 @@ from rcusim.machine import platform
 from rcusim.scenario.fields import folder_name, free_text, integer, integers, number, table, word
 
 LARGEST_CLASS_BYTES = 4 << 20
-"""Largest kmalloc class of SLAB (3.x to 6.0)."""
+"""Largest kmalloc class of SLAB (3.x to 6.0), and largest piece of the page allocator."""
 RCU_HEAD_BYTES = 16
 """``sizeof(struct rcu_head)``: what an object must at least have room for."""
 MOST_CPUS = 65_536
@@ -79,14 +79,16 @@ class KernelTable:
 class SlabTable:
     """``[slab]``: the allocator."""
 
-    allocator: str = word("slab", ("slab",), "allocator")
+    allocator: str = word(
+        "slab", ("slab", "slub-3.18", "slub-6.18"), "allocator; SLUB as of a release"
+    )
     layout: str = word(
         "gen4_objfreelist",
         ("gen1_struct_slab", "gen2_page_overlay", "gen3_byte_index", "gen4_objfreelist"),
-        "where SLAB keeps the freelist of a slab",
+        'where SLAB keeps the freelist of a slab (allocator = "slab")',
     )
     kmalloc_minimum_bytes: int = number(
-        128, (32, 128), "smallest kmalloc class: 32 on x86-64, 128 on arm64"
+        128, (8, 32, 128), "smallest kmalloc class: on x86-64 32 (SLAB) or 8 (SLUB), on arm64 128"
     )
 
 

@@ -6,17 +6,14 @@ A violated property, a limit and a hang end the run in the same way, each with i
 
 from __future__ import annotations
 
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from types import FrameType
+from collections.abc import Callable
 
 import attrs
 import trio
 
 from rcusim import _jit
+from rcusim.engine.stop import catching
 from rcusim.errors import Interrupted, LimitReached, PropertyViolation
 from rcusim.results.model import ObjectCounts, RcuscaleResult, RunResult, Statistics
 from rcusim.results.series import SeriesBuilder
@@ -30,40 +27,6 @@ Progress = Callable[[int, int], None]
 
 LATE_ID = 1 << 40
 """Actor ids of watches: behind everything of the model."""
-
-
-@attrs.define(eq=False)
-class StopFlag:
-    """Set by a signal, read by the engine."""
-
-    raised: bool = False
-
-    def is_raised(self) -> bool:
-        """Return whether a signal came."""
-        return self.raised
-
-    def handle(self, number: int, frame: FrameType | None) -> None:
-        """Note a signal; a second one acts as if there were no handler."""
-        del frame
-        if self.raised:
-            signal.signal(number, signal.SIG_DFL)
-            signal.raise_signal(number)
-        self.raised = True
-
-
-@contextmanager
-def _signals(flag: StopFlag) -> Iterator[None]:
-    """Let SIGINT and SIGTERM set `flag`; only the main thread can."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.signal(number, flag.handle) for number in numbers]
-    try:
-        yield
-    finally:
-        for number, handler in zip(numbers, before, strict=True):
-            signal.signal(number, handler)
 
 
 @attrs.define
@@ -99,9 +62,8 @@ def simulate(
     ScenarioError
         When parts of the scenario do not fit together.
     """
-    compile_s = _warm_up()
-    flag = StopFlag()
-    with _signals(flag):
+    with catching() as flag:
+        compile_s = _warm_up()
         world = build(scenario, parts)
         watch = Watch.attach(world, SeriesBuilder())
         world.engine.stop = flag.is_raised
@@ -121,6 +83,16 @@ def _warm_up() -> float:
         return 0.0
     began_s = time.perf_counter()
     _warm_up_done.append(True)
+    try:
+        _run_small_worlds()
+    except _jit.CACHE_ERRORS:
+        # files of the compile cache are damaged, or there is no room for new ones
+        _jit.forget_cache()
+        _run_small_worlds()
+    return time.perf_counter() - began_s
+
+
+def _run_small_worlds() -> None:
     small = Scenario(
         name="warm-up",
         machine=MachineTable(cpus=1, memory_mib=64),
@@ -132,7 +104,6 @@ def _warm_up() -> float:
         )
         if run.interrupted:
             raise Interrupted("stopped by a signal while kernels were compiled")
-    return time.perf_counter() - began_s
 
 
 _warm_up_done: list[bool] = []
@@ -191,6 +162,9 @@ def _result(
         interrupted=ending.interrupted,
         reason=ending.reason,
         statistics=_statistics(world, watch),
+        slabinfo=(
+            None if watch.slabinfo is None else watch.slabinfo.finish(now_ns, known=not violated)
+        ),
     )
 
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import attrs
 
+from rcusim.abc import Allocator
 from rcusim.engine.clock import Actor
 from rcusim.engine.steps import Machine
 from rcusim.errors import Hang, LimitReached, PropertyViolation
+from rcusim.formats.slabinfo import Slabs
 from rcusim.oracles.conservation import Conservation
 from rcusim.oracles.interval import IntervalLaw
 from rcusim.oracles.ledger import Ledger
 from rcusim.reclaim.books import Part
 from rcusim.results.series import SeriesBuilder
+from rcusim.results.slabinfo import SlabinfoBuilder
 from rcusim.simulation.world import World
 from rcusim.units import MS_NS, PAGE_SIZE_BYTES, S_NS
 
@@ -28,6 +31,7 @@ class Watch:
     ledger: Ledger
     interval: IntervalLaw
     conservation: Conservation
+    slabinfo: SlabinfoBuilder | None
     workload_marked: int = 0
     gp_began_ns: int = 0
     gp_ns_max: int = 0
@@ -55,9 +59,11 @@ class Watch:
             live_objects=workload.live_objects if workload is not None else lambda: 0,
             cached_pages=world.scenario.machine.cpus * world.scenario.reclaim.cached_pages,
         )
-        watch = cls(world, series, ledger, interval, conservation)
+        watch = cls(
+            world, series, ledger, interval, conservation, slabinfo_builder(world.allocator)
+        )
         world.scheduler.stepped = watch.stepped
-        world.engine.advancing = lambda at_ns: series.hold(at_ns, watch.parts_bytes)
+        world.engine.advancing = watch.advancing
         world.probes.gp_started.subscribe(watch.gp_started)
         world.probes.gp_ended.subscribe(watch.gp_ended)
         world.probes.block_missed.subscribe(
@@ -65,6 +71,12 @@ class Watch:
         )
         series.observe(0, world.pages.given_pages * PAGE_SIZE_BYTES, watch.parts_bytes)
         return watch
+
+    def advancing(self, at_ns: int) -> None:
+        """Record the world as it is before time goes on."""
+        self.series.hold(at_ns, self.parts_bytes)
+        if self.slabinfo is not None:
+            self.slabinfo.hold(at_ns)
 
     def stepped(self, machine: Machine) -> None:
         """Check and record the instant after a step; end the run when everything is drained."""
@@ -143,6 +155,15 @@ class Watch:
             world.engine.finish()
 
 
+def slabinfo_builder(allocator: Allocator) -> SlabinfoBuilder | None:
+    """Return what records ``/proc/slabinfo``; None for an allocator that does not tell."""
+    if not isinstance(allocator, Slabs):
+        return None
+    # the kernel lists the newest cache first
+    numbers = range(len(allocator.cache_names))[::-1]
+    return SlabinfoBuilder(lambda: [allocator.slabinfo_row(number) for number in numbers])
+
+
 @attrs.define(eq=False)
 class StallWatch(Actor):
     """Looks every so often whether what is owed still makes progress."""
@@ -163,7 +184,8 @@ class StallWatch(Actor):
                 f"the world hangs: {words}, and nothing moved for {STALL_NS // S_NS} s: {describe(world)}"
             )
         self._seen = progress
-        world.engine.schedule(self, world.engine.now_ns + STALL_NS)
+        drain_ns = world.drain_jiffies() * world.scheduler.jiffy_ns
+        world.engine.schedule(self, world.engine.now_ns + STALL_NS + 2 * drain_ns)
         return None
 
 

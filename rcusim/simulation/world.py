@@ -38,6 +38,7 @@ from rcusim.scenario import Scenario
 from rcusim.scenario.rules import loops_of, threads_of
 from rcusim.slab.reaper import start_reapers
 from rcusim.slab.slab import Slab, SlabPrices
+from rcusim.slab.slub import Slub, SlubPrices
 from rcusim.units import MS_NS, PAGES_PER_MIB, US_NS, jiffy_ns
 from rcusim.workloads.base import Field, Outcome
 from rcusim.workloads.burst import BurstSetting, BurstWorkload
@@ -46,6 +47,9 @@ from rcusim.workloads.readers import ReaderKind, ReadersSetting, ReadersWorkload
 
 TICK_JITTER_NS = 10 * US_NS
 """Ticks of different CPUs are up to so much off their nominal phase; drawn from the seed."""
+
+MOST_PER_TURN = 1_000_000
+"""A thread's buffer is not larger than this, however long its loop."""
 
 CHUNK_OBJECTS = 510
 """Most objects that are kept, and freed in one step, together: those of the largest block."""
@@ -61,6 +65,15 @@ def make_slab(
     scenario: Scenario, platform: Platform, pages: PageAllocator, slab_class: type[Slab] = Slab
 ) -> Allocator:
     """Return the slab allocator that a scenario names."""
+    if scenario.slab.allocator != "slab":
+        return Slub(
+            pages=pages,
+            cpus=scenario.machine.cpus,
+            rules=scenario.slab.allocator,
+            minimum_bytes=scenario.slab.kmalloc_minimum_bytes,
+            sizes_bytes=_sizes_bytes(scenario),
+            prices=SlubPrices(**platform.values["Slub"]),
+        )
     return slab_class(
         pages=pages,
         cpus=scenario.machine.cpus,
@@ -131,6 +144,10 @@ class World:
     def objects_total(self) -> int:
         """Return how many objects the workload will handle."""
         return self.workload.objects() if self.workload is not None else 0
+
+    def drain_jiffies(self) -> int:
+        """Return the delay of the monitor: an object may wait so long for nothing else."""
+        return self.generation.around.features.drain_jiffies
 
     def workload_over(self) -> bool:
         """Return whether all workload threads and readers have ended."""
@@ -482,7 +499,7 @@ def _rcuscale_setting(table: RcuscaleTable, cpus: int) -> RcuscaleSetting:
         kfree_loops=loops_of(table),
         object_bytes=table.kfree_mult * table.object_bytes,
         footprint=table.footprint,
-        objects_per_turn=table.objects_per_turn or table.kfree_alloc_num,
+        objects_per_turn=table.objects_per_turn or min(table.kfree_alloc_num, MOST_PER_TURN),
         nice=table.nice,
         start_skew_us=table.start_skew_us,
     )

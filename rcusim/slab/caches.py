@@ -1,14 +1,15 @@
-"""The kmalloc caches of a world: which there are, how they look, in which order they were made."""
+"""The caches of a world: which there are, how they look, in which order they were made."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import attrs
 
 from rcusim.slab import kmalloc
 from rcusim.slab.layout import (
     CacheGeometry,
+    CacheRequest,
     SlabLayout,
     geometry,
     is_early,
@@ -94,3 +95,46 @@ def kmalloc_caches(
         )
         for class_bytes in order
     )
+
+
+def with_created(
+    layout: SlabLayout, kmalloced: Sequence[KmemCache], created: Mapping[str, CacheRequest]
+) -> tuple[KmemCache, ...]:
+    """Return kmalloc caches and behind them those that ``kmem_cache_create`` is asked for.
+
+    Parameters
+    ----------
+    layout : SlabLayout
+        Generation of SLAB.
+    kmalloced : sequence of KmemCache
+        The kmalloc caches.
+    created : mapping
+        Requests by name.
+
+    Raises
+    ------
+    ValueError
+        When a name is taken, or no kmalloc cache is there for off-slab management.
+    """
+    caches = list(kmalloced)
+    holders = {cache.class_bytes: number for number, cache in enumerate(kmalloced)}
+    for name, request in created.items():
+        if any(cache.name == name for cache in caches):
+            raise ValueError(f"there is a cache {name} already")
+        found = geometry(layout, request)
+        management = -1
+        if found.off_slab:
+            holder = management_class(layout, found.objects_per_slab, request.minimum_bytes)
+            if holder not in holders:
+                raise ValueError(
+                    f"the management of {name} needs kmalloc-{holder}, which is not there"
+                )
+            management = holders[holder]
+            if kmalloced[management].management >= 0:
+                raise ValueError(f"the management of {name} needs an off-slab cache")
+        caches.append(
+            KmemCache(
+                name=name, class_bytes=request.size_bytes, geometry=found, management=management
+            )
+        )
+    return tuple(caches)

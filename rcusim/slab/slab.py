@@ -6,17 +6,18 @@ and online for the whole run. A slab's pages go back within the operation that d
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import attrs
 
 from rcusim._jit import IntArray, grown, integers
 from rcusim.abc import Hold
 from rcusim.errors import PropertyViolation
+from rcusim.formats.slabinfo import SlabinfoRow as SlabinfoRow  # noqa: PLC0414
 from rcusim.machine.pages import PageAllocator
 from rcusim.slab import kernel, kmalloc
-from rcusim.slab.caches import KmemCache, kmalloc_caches
-from rcusim.slab.layout import LAYOUTS
+from rcusim.slab.caches import KmemCache, kmalloc_caches, with_created
+from rcusim.slab.layout import LAYOUTS, CacheRequest
 from rcusim.slab.prices import SlabPrices as SlabPrices  # noqa: PLC0414
 from rcusim.units import MIB_BYTES, PAGE_SIZE_BYTES
 
@@ -50,27 +51,6 @@ COUNTERS = {
 """Names of the counts; what each counts stands in :mod:`rcusim.slab.kernel`."""
 
 
-@attrs.frozen(kw_only=True)
-class SlabinfoRow:
-    """A line of ``/proc/slabinfo`` under SLAB.
-
-    Objects that wait in arrays count as active: the kernel looks at slabs only.
-    """
-
-    name: str
-    active_objs: int
-    num_objs: int
-    objsize: int
-    objperslab: int
-    pagesperslab: int
-    limit: int
-    batchcount: int
-    sharedfactor: int
-    active_slabs: int
-    num_slabs: int
-    sharedavail: int
-
-
 @attrs.define(eq=False)
 class Slab:
     """SLAB with the kmalloc caches that some request sizes need; an :class:`rcusim.abc.Allocator`.
@@ -89,6 +69,9 @@ class Slab:
         Sizes that will be requested.
     prices : SlabPrices
         What operations cost.
+    created : mapping
+        Further caches, by name, as ``kmem_cache_create`` is asked for them. They come after the
+        kmalloc caches, must all differ in their name, and serve no ``kmalloc()``.
 
     Attributes
     ----------
@@ -106,6 +89,7 @@ class Slab:
     minimum_bytes: int
     sizes_bytes: Sequence[int]
     prices: SlabPrices
+    created: Mapping[str, CacheRequest] = attrs.field(factory=dict, kw_only=True)
     price_ns: int = attrs.field(init=False, default=0)
     held: list[tuple[Hold, int]] = attrs.field(init=False, factory=list)
     caches: tuple[KmemCache, ...] = attrs.field(init=False)
@@ -122,15 +106,16 @@ class Slab:
             raise ValueError(f"slab layout {self.layout!r}: must be one of {', '.join(LAYOUTS)}")
         if self.cpus < 1:
             raise ValueError(f"{self.cpus} CPUs: must be at least 1")
-        self.caches = kmalloc_caches(
+        kmalloced = kmalloc_caches(
             LAYOUTS[self.layout],
             self.minimum_bytes,
             self.cpus,
             self.sizes_bytes,
             large_memory=self._pages.total_pages > LARGE_MEMORY_PAGES,
         )
+        self.caches = with_created(LAYOUTS[self.layout], kmalloced, self.created)
         self.list_locks = [Hold(name=f"{cache.name}/list_lock") for cache in self.caches]
-        self._cache_of_class = {cache.class_bytes: i for i, cache in enumerate(self.caches)}
+        self._cache_of_class = {cache.class_bytes: i for i, cache in enumerate(kmalloced)}
         objects_max = max(cache.geometry.objects_per_slab for cache in self.caches)
         self._index_bits = (objects_max - 1).bit_length()
         self._make_words()
@@ -410,23 +395,28 @@ class Slab:
         return found
 
     def slabinfo_row(self, cache: int) -> SlabinfoRow:
-        """Return what ``/proc/slabinfo`` says about a cache."""
+        """Return what ``/proc/slabinfo`` says about a cache.
+
+        From the node's counters, as later kernels do it, so that it may be asked often; only
+        the free list, which the free limit keeps short, is walked.
+        """
         shape = self.caches[cache].geometry
-        slabs = [list(self.slab_list(cache, which)) for which in range(kernel.LISTS)]
-        used = slabs[kernel.PARTIAL_LIST] + slabs[kernel.FULL_LIST]
-        count = len(used) + len(slabs[kernel.FREE_LIST])
+        w = kernel.WORLD + cache * kernel.WORDS
+        slabs = int(self.words[w + kernel.SLABS])
+        unused = int(kernel.walk_list(self.rows, kernel.LISTS * cache + kernel.FREE_LIST)[0])
+        objects = slabs * shape.objects_per_slab
         return SlabinfoRow(
             name=self.caches[cache].name,
-            active_objs=sum(int(self.rows[row * kernel.ROW + kernel.ACTIVE]) for row in used),
-            num_objs=count * shape.objects_per_slab,
+            active_objs=objects - int(self.words[w + kernel.FREE_OBJECTS]),
+            num_objs=objects,
             objsize=shape.object_bytes,
             objperslab=shape.objects_per_slab,
             pagesperslab=1 << shape.order,
             limit=shape.limit,
             batchcount=shape.batchcount,
             sharedfactor=shape.shared_factor,
-            active_slabs=len(used),
-            num_slabs=count,
+            active_slabs=slabs - unused,
+            num_slabs=slabs,
             sharedavail=int(self.entries[self._shared_at(cache) + kernel.AVAIL]),
         )
 

@@ -13,6 +13,7 @@ import attrs
 
 from rcusim.results.compare import Comparison, Spread, compare, quantities, spreads
 from rcusim.results.model import Result, RunResult
+from rcusim.slab.dump import Finding, totals
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -145,6 +146,41 @@ def reproduce_grid(title: str, rows: Sequence[Mapping[str, object]], how: str = 
             )
         )
     return Grid(title, heads, tuple(cells), (how,) if how else (), left=(1, 2, 7))
+
+
+def dump_grid(findings: Sequence[Finding], damaged: int = 0) -> Grid:
+    """Return the caches of a real slabinfo beside our geometry; the last line sums up.
+
+    Parameters
+    ----------
+    findings : sequence of Finding
+        In the order of the dump.
+    damaged : int
+        Lines of the dump that could not be understood.
+    """
+    heads = ("cache", "objsize", "objects", "pages", "ours", "verdict", "why")
+    cells = [
+        (
+            finding.row.name,
+            str(finding.row.objsize),
+            str(finding.row.objperslab) if finding.row.objperslab else "-",
+            str(finding.row.pagesperslab),
+            " or ".join(f"{objects}/{pages}" for objects, pages in finding.ours) or "-",
+            str(finding.verdict),
+            finding.why,
+        )
+        for finding in findings
+    ]
+    counts = [
+        f"{count} {_VERBS.get(verdict, verdict)}" for verdict, count in totals(findings).items()
+    ]
+    caches = "1 cache" if len(findings) == 1 else f"{len(findings)} caches"
+    lines = "1 damaged line" if damaged == 1 else f"{damaged} damaged lines"
+    summary = f"{caches}: {', '.join(counts)}; {lines}"
+    return Grid("", heads, tuple(cells), (summary,), left=(5, 6))
+
+
+_VERBS = {"agrees": "agree", "disagrees": "disagree"}
 
 
 def scale(unit: str, values: Sequence[int | None]) -> tuple[str, int, int]:

@@ -11,6 +11,7 @@ from rcusim.errors import ScenarioError
 from rcusim.results.document import full_document, result_document, run_document, run_from
 from rcusim.results.model import PARTS, Result, RunResult
 from tests.results.samples import run
+from tests.results.test_slabinfo import SERIES as SLABINFO
 
 
 def saved(result: RunResult) -> Any:
@@ -45,6 +46,7 @@ def test_a_run_without_the_kernels_test_has_no_line() -> None:
         {},
         {"rcuscale": None, "complete": False, "interrupted": True, "reason": "a signal"},
         {"violations": ("ledger violated at 3 ns: object 5",)},
+        {"slabinfo": SLABINFO},
     ],
 )
 def test_a_run_survives_saving_and_loading(changes: dict[str, Any]) -> None:
@@ -112,3 +114,21 @@ def test_columns_of_different_length_are_refused() -> None:
     document["series"]["gp_ends"].append(0)
     with pytest.raises(ScenarioError, match="differ in length"):
         run_from(document, "x.json")
+
+
+def test_states_of_slabinfo_belong_to_the_digest_and_must_fit() -> None:
+    with_states = attrs.evolve(run(), slabinfo=SLABINFO)
+    assert with_states.digest != run().digest
+    document = saved(with_states)
+    document["slabinfo"]["states"][1][0] += 1
+    with pytest.raises(ScenarioError, match="does not match the content"):
+        run_from(document, "run.json")
+    document["slabinfo"]["states"][1].append(7)
+    with pytest.raises(ScenarioError, match="do not fit together"):
+        run_from(document, "run.json")
+
+
+def test_a_run_from_before_slabinfo_was_recorded_is_read() -> None:
+    document = saved(run())
+    del document["slabinfo"]
+    assert run_from(document, "run.json") == run()

@@ -108,7 +108,7 @@ def test_variants_need_names_that_differ() -> None:
     assert [str(problem) for problem in problems] == [
         "variant[0].name: is missing: every variant needs a name",
         (
-            "variant[1].name = \"x/y\": must be a name of letters, digits, '_' and '-', "
+            "variant[1].name = \"x/y\": must be a name of letters, digits, '_' and '-' that begins with a letter or digit, "
             "of at most 100 characters"
         ),
         'variant[3].name = "b": names another variant already',

@@ -16,6 +16,7 @@ from rcusim.scenario import (
     ReadersTable,
     ReclaimTable,
     Scenario,
+    SlabTable,
 )
 from rcusim.scenario.rules import objects_of, problems
 
@@ -43,6 +44,9 @@ GOOD: dict[str, Callable[[], Scenario]] = {
     "10^12 objects": lambda: rcuscale(kfree_nthreads=1, kfree_loops=10**6, kfree_alloc_num=10**6),
     "16 CPUs, small tree": lambda: small_tree(16),
     "4 MiB objects": lambda: rcuscale(kfree_mult=1 << 10, object_bytes=1 << 12),
+    "SLUB, 8 bytes": lambda: Scenario(
+        slab=SlabTable(allocator="slub-6.18", kmalloc_minimum_bytes=8)
+    ),
     "readers alone": lambda: Scenario(workload=NoWorkload(), readers=ReadersTable(duration_ms=1)),
     "room above the watermark": lambda: Scenario(
         machine=MachineTable(memory_mib=64, base_used_mib=60)
@@ -50,6 +54,14 @@ GOOD: dict[str, Callable[[], Scenario]] = {
 }
 
 BAD: list[tuple[Callable[[], Scenario], str]] = [
+    (
+        lambda: Scenario(slab=SlabTable(kmalloc_minimum_bytes=8)),
+        'slab.kmalloc_minimum_bytes = 8: must be 32 or 128 with allocator = "slab"',
+    ),
+    (
+        lambda: Scenario(slab=SlabTable(allocator="slub-3.18", layout="gen1_struct_slab")),
+        'slab.layout = "gen1_struct_slab": is only for allocator = "slab"',
+    ),
     (lambda: rcuscale(kfree_nthreads=0), "workload.kfree_nthreads = 0: must be at least 1 thread"),
     (
         lambda: rcuscale(footprint="posted_v3", kfree_loops=3),

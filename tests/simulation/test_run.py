@@ -5,11 +5,14 @@ import signal
 import subprocess
 import sys
 import textwrap
+from bisect import bisect_right
 
 import attrs
 import pytest
 
+from rcusim.formats.slabinfo import SlabinfoRow
 from rcusim.results.model import RunResult
+from rcusim.results.slabinfo import SlabinfoBuilder
 from rcusim.scenario import (
     BurstWorkload,
     KernelTable,
@@ -19,10 +22,12 @@ from rcusim.scenario import (
     ReclaimTable,
     RunTable,
     Scenario,
+    SlabTable,
     load,
     shipped,
 )
 from rcusim.simulation import Parts, simulate
+from tests.doubles import SimpleAllocator
 from tests.simulation.rig import burst, small, with_readers
 
 GENERATIONS = ["G0", "G1", "G2"]
@@ -229,3 +234,56 @@ def test_every_shipped_scenario_runs_to_its_end(name: str) -> None:
         assert run.complete, run.reason
         assert run.violations == ()
         assert run.objects.freed == run.objects.allocated > 0
+
+
+@pytest.mark.parametrize(
+    "scenario",
+    [
+        small("G1", slab=SlabTable(layout="gen1_struct_slab")),
+        with_readers("G2"),
+        burst("G0", sizes_bytes=(100, 500)),
+    ],
+    ids=["flood", "readers", "burst"],
+)
+def test_slabinfo_is_recorded_all_along(scenario: Scenario) -> None:
+    run = simulate(scenario)
+    series = run.slabinfo
+    assert series is not None
+    series.check()
+    assert series.end_ns == run.virtual_ns
+    assert 2 < len(series.at_ns) <= 256
+    states = [series.at(at_ns).rows for at_ns in series.at_ns]
+    assert not any(row.num_objs for row in states[0])
+    for row in (row for rows in states for row in rows):
+        assert row.num_objs == row.num_slabs * row.objperslab
+        assert 0 <= row.sharedavail <= row.active_objs <= row.num_objs
+        assert row.active_slabs <= row.num_slabs
+    assert max(row.num_slabs for rows in states for row in rows) > 10
+
+
+def test_what_slabinfo_recorded_was_true_at_its_instants(monkeypatch: pytest.MonkeyPatch) -> None:
+    history: list[tuple[int, list[SlabinfoRow]]] = []
+
+    class Eager(SlabinfoBuilder):
+        def hold(self, until_ns: int) -> None:
+            history.append((until_ns, list(self.rows())))
+            super().hold(until_ns)
+
+    monkeypatch.setattr("rcusim.simulation.watch.SlabinfoBuilder", Eager)
+    series = simulate(burst("G2", sizes_bytes=(100, 500), bursts=1)).slabinfo
+    assert series is not None
+    ends = [until_ns for until_ns, _ in history]
+    grid = range(0, series.end_ns, series.step_ns)
+    assert 100 < len(grid) < 256
+    for at_ns in grid:
+        # the stretch that began at or before the instant and lasted beyond it
+        assert list(series.at(at_ns).rows) == history[bisect_right(ends, at_ns)][1]
+
+
+def test_an_allocator_that_does_not_tell_records_no_slabinfo() -> None:
+    machine = MachineTable(cpus=2, memory_mib=64)
+    scenario = small("G2", loops=2, machine=machine)
+    parts = Parts(allocator=lambda _scenario, _platform, pages: SimpleAllocator(pages))
+    run = simulate(scenario, parts=parts)
+    assert run.complete
+    assert run.slabinfo is None

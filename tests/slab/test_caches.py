@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from rcusim.slab import kmalloc
-from rcusim.slab.caches import kmalloc_caches
-from rcusim.slab.layout import LAYOUTS
+from rcusim.slab.caches import kmalloc_caches, with_created
+from rcusim.slab.layout import LAYOUTS, CacheRequest
 
 
 def names_and_managements(
@@ -70,3 +70,27 @@ def test_all_classes_at_once(layout: str, minimum: int) -> None:
 def test_a_size_that_cannot_be_served_is_refused() -> None:
     with pytest.raises(ValueError, match="SLAB serves at most"):
         names_and_managements("gen4_objfreelist", (24, (4 << 20) + 1))
+
+
+def test_created_caches_come_last_and_find_their_management() -> None:
+    layout = LAYOUTS["gen1_struct_slab"]
+    large, small = CacheRequest(size_bytes=1000), CacheRequest(size_bytes=168, early=True)
+    # 1024 bytes: 4 of a page, 48 + 4 * 4 bytes of management
+    with_64 = kmalloc_caches(layout, 32, 1, (512, 64))
+    assert [(cache.name, cache.management) for cache in with_64] == [
+        ("kmalloc-64", -1), ("kmalloc-96", -1), ("kmalloc-512", 1),
+    ]  # fmt: skip
+    caches = with_created(layout, with_64, {"inode": large, "kmem_cache": small})
+    assert [(cache.name, cache.management) for cache in caches[3:]] == [
+        ("inode", 0), ("kmem_cache", -1),
+    ]  # fmt: skip
+    assert caches[4].geometry.object_bytes == 192
+
+
+def test_created_caches_that_cannot_be_are_refused() -> None:
+    layout = LAYOUTS["gen1_struct_slab"]
+    kmalloced = kmalloc_caches(layout, 32, 1, (512,))
+    with pytest.raises(ValueError, match="there is a cache kmalloc-512 already"):
+        with_created(layout, kmalloced, {"kmalloc-512": CacheRequest(size_bytes=8)})
+    with pytest.raises(ValueError, match="the management of inode needs kmalloc-64, which is not"):
+        with_created(layout, kmalloced, {"inode": CacheRequest(size_bytes=1000)})

@@ -5,9 +5,11 @@ import pytest
 from rich.console import Console
 
 from rcusim.results.model import Result
+from rcusim.slab.dump import Finding, Verdict
 from rcusim.views.table import (
     Grid,
     compare_grid,
+    dump_grid,
     plain,
     reproduce_grid,
     result_grid,
@@ -15,6 +17,7 @@ from rcusim.views.table import (
     scale,
 )
 from tests.results.samples import run
+from tests.results.test_slabinfo import SERIES as SLABINFO
 
 BEFORE, AFTER = run("baseline_kfree"), run("kfree_bulk")
 
@@ -165,3 +168,23 @@ def test_units_are_chosen_for_a_whole_row(
     unit: str, values: list[int | None], expected: tuple[str, int, int]
 ) -> None:
     assert scale(unit, values) == expected
+
+
+def test_a_dump_beside_our_geometry_ends_with_a_summary() -> None:
+    row = SLABINFO.at(0).rows[0]
+    findings = (
+        Finding(row=row, verdict=Verdict.AGREES, ours=((32, 1),)),
+        Finding(
+            row=attrs.evolve(row, objperslab=0), verdict=Verdict.UNDETERMINED, ours=(), why="?"
+        ),
+    )
+    assert plain(dump_grid(findings, 2)).splitlines() == [
+        "cache        objsize  objects  pages  ours  verdict       why",
+        "kmalloc-128      128       32      1  32/1  agrees",
+        "kmalloc-128      128        -      1     -  undetermined  ?",
+        "",
+        "2 caches: 1 agree, 0 disagree, 1 undetermined; 2 damaged lines",
+    ]
+    assert plain(dump_grid(())).endswith(
+        "0 caches: 0 agree, 0 disagree, 0 undetermined; 0 damaged lines"
+    )

@@ -1,0 +1,1 @@
+"""Text formats in and out: pure, no files and no worlds."""
