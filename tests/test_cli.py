@@ -558,9 +558,7 @@ def test_a_name_that_the_terminal_cannot_show_is_escaped(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("option", ["--seed", "--seeds"])
-def test_a_fraction_is_not_rounded(
-    fake: Fake, capsys: pytest.CaptureFixture[str], option: str
-) -> None:
+def test_a_fraction_is_not_rounded(capsys: pytest.CaptureFixture[str], option: str) -> None:
     assert cli.main(["run", "hikey960", option, "1.5"]) == 2
     assert '"1.5" is not a whole number' in capsys.readouterr().err
 

@@ -220,6 +220,11 @@ class Cpu(Actor):
         if not elapsed_ns:
             return
         self.since_ns = now_ns
+        if self.irq_owed_ns:  # interrupts that only prolonged what was going on
+            irq_ns = min(self.irq_owed_ns, elapsed_ns)
+            self.irq_owed_ns -= irq_ns
+            elapsed_ns -= irq_ns
+            self.spent_ns["irq"] = self.spent_ns.get("irq", 0) + irq_ns
         thread = self.current
         if self.phase is Phase.TASK:
             assert thread is not None
@@ -229,11 +234,6 @@ class Cpu(Actor):
             self._advance_min_vruntime(thread)
         else:
             consumer = self.phase.value
-            if self.irq_owed_ns:  # interrupts on top of a softirq
-                irq_ns = min(self.irq_owed_ns, elapsed_ns)
-                self.irq_owed_ns -= irq_ns
-                elapsed_ns -= irq_ns
-                self.spent_ns["irq"] = self.spent_ns.get("irq", 0) + irq_ns
         self.spent_ns[consumer] = self.spent_ns.get(consumer, 0) + elapsed_ns
 
     def _advance_min_vruntime(self, thread: Thread) -> None:
@@ -379,10 +379,14 @@ class Cpu(Actor):
     # -- interrupts and softirqs -------------------------------------------------------------
 
     def interrupt(self, price_ns: int) -> None:
-        """Run an interrupt handler for `price_ns` on top of whatever goes on."""
+        """Run an interrupt handler for `price_ns` on top of whatever goes on.
+
+        One that leaves nothing to do behind only prolongs what it interrupts.
+        """
         now_ns = self.scheduler.engine.now_ns
         price_ns = price_ns * self.slowdown_permille // 1000
-        if self.phase in {Phase.IRQ, Phase.SOFTIRQ}:
+        quiet = self.phase is Phase.TASK and not self.context.need_resched and self.all_quiet()
+        if quiet or self.phase is Phase.IRQ or self.phase is Phase.SOFTIRQ:
             self.irq_owed_ns += price_ns
             self.pay(self.until_ns - now_ns + price_ns)
             return
@@ -390,6 +394,10 @@ class Cpu(Actor):
         self.left_ns = self.until_ns - now_ns
         self._enter(Phase.IRQ)
         self.pay(price_ns)
+
+    def all_quiet(self) -> bool:
+        """Return whether no softirq is pending here."""
+        return all(machine.asleep for machine in self.softirqs)
 
     def _softirq(self) -> Machine | None:
         """Go on in softirq context: the next step, the next handler, or back."""

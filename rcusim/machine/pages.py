@@ -153,7 +153,8 @@ class PageAllocator:
 
     def take(self, order: int, mark: int) -> int:
         """Take 2**order pages for which `mark` pages must stay free; return a frame or -1."""
-        self.reserve(1 << order)
+        if self.words[NEXT] + (1 << order) > len(self.links):
+            self.reserve(1 << order)
         return int(take_pages(self.words, self.links, order, mark))
 
     def take_nowait(self) -> int:

@@ -86,10 +86,12 @@ class Ledger:
     def _move(
         self, cpu: int, addresses: IntArray, first: int, n: int, step: int, source: int, target: int
     ) -> None:
-        bound = self.addresses()
-        if len(self.cells) < bound:
-            self.cells = grown(self.cells, 2 * bound + 1024)
         done = move_all(self.cells, addresses, first, n, step, source, target)
+        if done < n and len(self.cells) < self.addresses():
+            self.cells = grown(self.cells, 2 * self.addresses() + 1024)
+            first += done * step
+            n -= done
+            done = move_all(self.cells, addresses, first, n, step, source, target)
         if done == n:
             return
         address = int(addresses[first + done * step])

@@ -100,6 +100,7 @@ class Slab:
     freelists: IntArray = attrs.field(init=False, repr=False)
     _cache_of_class: dict[int, int] = attrs.field(init=False, repr=False)
     _index_bits: int = attrs.field(init=False)
+    _covered_frames: int = attrs.field(init=False, default=-1)
 
     def __attrs_post_init__(self) -> None:
         if self.layout not in LAYOUTS:
@@ -176,7 +177,9 @@ class Slab:
 
     def _cover(self, pages: int) -> None:
         """Make room for all frames that exist after `pages` more were taken."""
-        frames = self._pages.reserve(pages)
+        if self._pages.frames + pages <= self._covered_frames:
+            return
+        frames = self._covered_frames = self._pages.reserve(pages)
         length = (self._sentinels + frames) << kernel.ROW_SHIFT
         if len(self.rows) < length:
             self.rows = grown(self.rows, length)

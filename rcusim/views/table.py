@@ -273,4 +273,20 @@ def _notes(result: Result) -> tuple[str, ...]:
         if not run.complete:
             notes.append(f"{name}: INCOMPLETE: {run.reason or 'the run did not end'}")
         notes += [f"{name}: VIOLATED: {violation}" for violation in run.violations]
-    return (*notes, f"digest {result.digest}")
+    return (*notes, *_safety(result), f"digest {result.digest}")
+
+
+def _safety(result: Result) -> tuple[str, ...]:
+    """Return what the oracles of all runs looked at, where they said so."""
+    counters = [run.statistics.counters for run in result.runs]
+    if not all("objects_checked" in counts for counts in counters):
+        return ()
+    frees, sections, recounts = (
+        sum(counts[name] for counts in counters)
+        for name in ("objects_checked", "sections", "recounts")
+    )
+    violations = sum(len(run.violations) for run in result.runs)
+    return (
+        (f"safety: {frees} frees checked against the ledger and {sections} read-side sections, "
+        f"{recounts} recounts of all memory, {violations} violations"),
+    )

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import textwrap
+
 import attrs
 import pytest
 
@@ -67,3 +72,29 @@ def test_a_class_of_eight_bytes_is_slub_only() -> None:
     # a 24-byte object occupies 32 bytes instead of 128
     wide = simulate(attrs.evolve(scenario, slab=SlabTable(allocator="slub-6.18")))
     assert run.footprint.peak_bytes < wide.footprint.peak_bytes / 2
+
+
+PROGRAM = """
+    import attrs
+    from rcusim.scenario import SlabTable
+    from rcusim.simulation import simulate
+    from tests.simulation.rig import small
+    for name in ("slub-3.18", "slub-6.18"):
+        print(simulate(attrs.evolve(small("G2", loops=4), slab=SlabTable(allocator=name))).digest)
+"""
+
+
+def test_the_text_of_slub_tells_the_same_story_compiled_or_not() -> None:
+    def digests(**environment: str) -> list[str]:
+        done = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(PROGRAM)],
+            env=os.environ | environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout.split()
+
+    interpreted = digests(RCUSIM_JIT="0")
+    assert len(set(interpreted)) == 2
+    assert digests() == interpreted

@@ -333,6 +333,20 @@ def test_the_window_without_end_tokens() -> None:
     assert found == [0, 0, 0, 0, 0, PAIRS - 16 - 23, PAIRS - 16 - 27, PAIRS - 16 - 29, 0, 0, 0]
 
 
+@pytest.mark.parametrize(("predicate", "size"), [("same_slab_page", 256), ("bound", 128)])
+def test_a_freelist_that_begins_with_the_first_object_is_not_ahead(
+    predicate: str, size: int
+) -> None:
+    slub = make_slub("slub-3.18", [size], cpus=8, predicate=predicate, end_tokens=True)
+    some = allocate(slub, 32)
+    # the end token lies one byte behind the start of the slab, its first object does not
+    release(slub, some[:3])
+    assert counted(slub)["freed_fast"] == 1
+    assert counted(slub)["freed_slow"] == 2
+    assert slub.cpu_freelist(0, 0) == [0]
+    assert slub.slab_freelist(0) == [2, 1]
+
+
 # -- what is refused -----------------------------------------------------------------------------------
 
 

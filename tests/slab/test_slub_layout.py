@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
@@ -163,7 +164,7 @@ def test_the_size_must_be_a_multiple_of_the_alignment() -> None:
     ],
     ids=str,
 )
-def test_some_caches_stay_alone(trait: dict[str, object]) -> None:
+def test_some_caches_stay_alone(trait: dict[str, Any]) -> None:
     special = attrs.evolve(KMALLOC_256, **trait)
     assert may_merge(KMALLOC_256, KMALLOC_256)
     assert not may_merge(special, KMALLOC_256)

@@ -4,7 +4,7 @@ import attrs
 import pytest
 from rich.console import Console
 
-from rcusim.results.model import Result
+from rcusim.results.model import Result, Statistics
 from rcusim.slab.dump import Finding, Verdict
 from rcusim.views.table import (
     Grid,
@@ -187,4 +187,14 @@ def test_a_dump_beside_our_geometry_ends_with_a_summary() -> None:
     ]
     assert plain(dump_grid(())).endswith(
         "0 caches: 0 agree, 0 disagree, 0 undetermined; 0 damaged lines"
+    )
+
+
+def test_the_table_says_what_the_oracles_looked_at() -> None:
+    counters = {"objects_checked": 500, "sections": 7, "recounts": 3}
+    watched = attrs.evolve(BEFORE, statistics=Statistics(counters=counters))
+    grid = result_grid(Result(scenario="x", runs=(watched, watched)))
+    assert grid.notes[-2] == (
+        "safety: 1000 frees checked against the ledger and 14 read-side sections, "
+        "6 recounts of all memory, 0 violations"
     )
