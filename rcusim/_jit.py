@@ -74,8 +74,8 @@ def _compiler() -> Callable[[F], F] | None:
         setattr(numba.config, "CACHE_DIR", str(_cache_folder()))  # noqa: B010
     # kernels never make arrays, so that counting references to those they pass on is only cost (a
     # third of the run time); nobody calls them from C
-    compiler = numba.njit(cache=True, _nrt=False, no_cfunc_wrapper=True)
-    return cast("Callable[[F], F]", compiler)
+    njit: Any = numba.njit  # its type information knows the common options only
+    return cast("Callable[[F], F]", njit(cache=True, _nrt=False, no_cfunc_wrapper=True))
 
 
 CACHE_ERRORS = (OSError, EOFError, pickle.UnpicklingError)

@@ -287,6 +287,8 @@ def _safety(result: Result) -> tuple[str, ...]:
     )
     violations = sum(len(run.violations) for run in result.runs)
     return (
-        (f"safety: {frees} frees checked against the ledger and {sections} read-side sections, "
-        f"{recounts} recounts of all memory, {violations} violations"),
+        (
+            f"safety: {frees} frees checked against the ledger and {sections} read-side sections, "
+            f"{recounts} recounts of all memory, {violations} violations"
+        ),
     )
