@@ -17,7 +17,7 @@ from rcusim.engine.stop import catching
 from rcusim.errors import Interrupted, LimitReached, PropertyViolation
 from rcusim.results.model import ObjectCounts, RcuscaleResult, RunResult, Statistics
 from rcusim.results.series import SeriesBuilder
-from rcusim.scenario import MachineTable, RcuscaleWorkload, Scenario, resolved
+from rcusim.scenario import MachineTable, RcuscaleWorkload, Scenario, SlabTable, resolved
 from rcusim.simulation.watch import LimitWatch, StallWatch, Watch, describe
 from rcusim.simulation.world import Parts, World, build
 from rcusim.units import MS_NS
@@ -63,7 +63,7 @@ def simulate(
         When parts of the scenario do not fit together.
     """
     with catching() as flag:
-        compile_s = _warm_up()
+        compile_s = _warm_up(scenario.slab.allocator)
         world = build(scenario, parts)
         watch = Watch.attach(world, SeriesBuilder())
         world.engine.stop = flag.is_raised
@@ -77,25 +77,26 @@ def simulate(
     return _result(world, watch, ending, wall_s, compile_s)
 
 
-def _warm_up() -> float:
-    """Compile the kernels, or load them, on a tiny world; return the seconds that took."""
-    if not _jit.COMPILED or _warm_up_done:
+def _warm_up(allocator: str) -> float:
+    """Compile the kernels, or load them, on tiny worlds; return the seconds that took."""
+    if not _jit.COMPILED or allocator in _warm:
         return 0.0
     began_s = time.perf_counter()
-    _warm_up_done.append(True)
+    _warm.append(allocator)
     try:
-        _run_small_worlds()
+        _run_small_worlds(allocator)
     except _jit.CACHE_ERRORS:
         # files of the compile cache are damaged, or there is no room for new ones
         _jit.forget_cache()
-        _run_small_worlds()
+        _run_small_worlds(allocator)
     return time.perf_counter() - began_s
 
 
-def _run_small_worlds() -> None:
+def _run_small_worlds(allocator: str) -> None:
     small = Scenario(
         name="warm-up",
         machine=MachineTable(cpus=1, memory_mib=64),
+        slab=SlabTable(allocator=allocator),
         workload=RcuscaleWorkload(kfree_alloc_num=600, kfree_loops=4),
     )
     for generation in ("G1", "G2"):
@@ -106,7 +107,8 @@ def _run_small_worlds() -> None:
             raise Interrupted("stopped by a signal while kernels were compiled")
 
 
-_warm_up_done: list[bool] = []
+_warm: list[str] = []
+"""Allocators whose kernels are compiled in this process."""
 
 
 def _run(world: World, watch: Watch) -> _Ending:
