@@ -444,7 +444,7 @@ def _simulate_all(jobs: Sequence[Scenario], done: list[RunResult]) -> None:
     from rcusim.simulation import simulate  # noqa: PLC0415
 
     if not _jit.COMPILED:
-        _say("numba is absent or switched off: the same results, about a hundred times slower")
+        _say("numba is absent or switched off: the same results, ten to twenty times slower")
     with _progress() as begin, catching() as stop:
         for number, job in enumerate(jobs, 1):
             meter = begin(f"{job.name} {job.variant} seed {job.seed} ({number}/{len(jobs)})")
